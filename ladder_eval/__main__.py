@@ -1,0 +1,232 @@
+"""The command line: parse, one call, print. Heavy imports happen inside the commands."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import ladder_eval
+from ladder_eval.errors import LadderEvalError
+
+if TYPE_CHECKING:
+    from ladder_eval.results.records import RunResult
+
+app = typer.Typer(
+    name="ladder-eval",
+    help="Accuracy and speed of communication-reducing transformers beside their dense baselines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Benchmark data: what is at hand, and getting it.")
+app.add_typer(data_app, name="data", invoke_without_command=True)
+
+Suite = Annotated[str | None, typer.Option(help="Suite to run.", show_default="quick")]
+Tasks = Annotated[str | None, typer.Option(help="Tasks to run instead, separated by commas.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder with benchmark data.")]
+PreferHub = Annotated[
+    bool | None,
+    typer.Option("--prefer-hub", help="Ask the Hugging Face Hub before the package index."),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(ladder_eval.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Say how much faster and how much worse a communication-reducing transformer is."""
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Candidate: a named model, checkpoint folder or GGUF file. Can be repeated.",
+            show_default="hybrid_ladder_smollm2_135m_10l",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Dense model beside the candidates.", show_default="what they name"),
+    ] = None,
+    no_baseline: Annotated[
+        bool | None, typer.Option("--no-baseline", help="Evaluate the candidates alone.")
+    ] = None,
+    residual: Annotated[
+        str | None, typer.Option(help="Run dense checkpoints as standard or ladder.")
+    ] = None,
+    ladder_layers: Annotated[
+        str | None,
+        typer.Option(help="Ladder layers of a dense checkpoint: 10 (the last ten) or 3,7."),
+    ] = None,
+    suite: Suite = None,
+    tasks: Tasks = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(help="Documents a task, drawn by the seed.", show_default="the suite's"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the choice of documents.", show_default="0")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Different contexts in one forward.", show_default="8")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32, bfloat16 or float16.", show_default="bfloat16 on CUDA"),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
+    ] = None,
+    model_dir: Annotated[
+        Path | None, typer.Option(help="Folder with the weights of named models.")
+    ] = None,
+    data_dir: DataDir = None,
+    prefer_hub: PreferHub = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Where run folders are made.", show_default="runs")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file of these options; flags win over it.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Score candidates and their dense baseline on the same requests, and compare them."""
+    with _sentences():
+        from ladder_eval.options import run_options
+        from ladder_eval.terminal import Terminal
+
+        given = {name: ctx.params[name] for name in ctx.params if name not in ("config", "json")}
+        options = run_options(given, config)
+        terminal = Terminal()
+        with terminal.working("starting"):
+            from ladder_eval.run import run as run_models
+        result, folder = run_models(options, terminal)
+        _print_result(result, as_json=json)
+        terminal.say(f"Everything is in {folder}; the same command again scores nothing twice.")
+
+
+@app.command()
+def models() -> None:
+    """List the named models: shape, residual, baseline, and where their weights come from."""
+    from ladder_eval.models.registry import MODEL_HEADINGS, model_rows
+    from ladder_eval.terminal import listing, print_page
+
+    print_page(listing("Named models", MODEL_HEADINGS, model_rows()))
+
+
+@app.command()
+def tasks() -> None:
+    """List suites and tasks: data set, split, size, shots and headline metric."""
+    with _sentences():
+        from ladder_eval.harness.listings import TASK_HEADINGS, task_rows
+        from ladder_eval.terminal import listing, print_page
+
+        print_page(listing("Suites and their tasks", TASK_HEADINGS, task_rows()))
+
+
+@data_app.callback()
+def data(ctx: typer.Context, data_dir: DataDir = None) -> None:
+    """List the data sets, their official size and licence, and which are at hand."""
+    if ctx.invoked_subcommand is None:
+        with _sentences():
+            from ladder_eval.harness.listings import DATA_HEADINGS, data_rows
+            from ladder_eval.terminal import listing, print_page
+
+            print_page(listing("Data sets", DATA_HEADINGS, data_rows(data_dir)))
+
+
+@data_app.command("fetch")
+def data_fetch(
+    suite: Annotated[str, typer.Argument(help="Suite whose data is wanted.")] = "quick",
+    data_dir: DataDir = None,
+    prefer_hub: PreferHub = None,
+) -> None:
+    """Get the data of a suite into the cache, so that a run needs no network."""
+    with _sentences():
+        from ladder_eval.harness.catalogue import DataSources, load
+        from ladder_eval.harness.suites import load_suite
+
+        wanted = {
+            split for task in load_suite(suite).tasks for p in task.parts for split in p.splits
+        }
+        sources = DataSources(
+            data_dir=data_dir, prefer_hub=bool(prefer_hub), notify=lambda s: typer.echo(s, err=True)
+        )
+        found = load(wanted, sources)
+        rows = sum(len(split.rows) for split in found.values())
+        typer.echo(f"{len(found)} splits with {rows:,} rows are at hand for {suite}.")
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Print a finished run again, and rewrite its report.md."""
+    with _sentences():
+        from ladder_eval.report.tables import markdown
+        from ladder_eval.results.store import atomic_write, read_result
+
+        result = read_result(folder)
+        _print_result(result, as_json=json)
+        atomic_write((folder if folder.is_dir() else folder.parent) / "report.md", markdown(result))
+
+
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"),
+    csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
+) -> None:
+    """Rank the models of all finished runs in a folder, suite by suite."""
+    with _sentences():
+        from ladder_eval.report import leaderboard as board
+        from ladder_eval.results.store import find_runs, read_result
+        from ladder_eval.terminal import print_page
+
+        frame = board.leaderboard([read_result(run) for run in find_runs(folder)])
+        print_page(board.leaderboard_table(frame))
+        if csv is not None:
+            board.write_csv(frame, csv)
+            typer.echo(f"Written to {csv}.", err=True)
+
+
+def _print_result(result: "RunResult", *, as_json: bool) -> None:
+    from ladder_eval.report.tables import comparison_table
+    from ladder_eval.results.records import to_json
+    from ladder_eval.terminal import print_page
+
+    if as_json:
+        sys.stdout.write(to_json(result))
+    else:
+        print_page(comparison_table(result))
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn what the user can put right into one sentence and exit code 2."""
+    try:
+        yield
+    except LadderEvalError as error:
+        typer.echo(f"ladder-eval: {error}", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; the same command goes on where this one stopped.", err=True)
+        raise typer.Exit(130) from None
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""How requests become numbers: token ids in, log-likelihoods out."""

@@ -1,0 +1,36 @@
+"""The errors that a user can meet: one clear sentence each, no traceback, exit code 2."""
+
+
+class LadderEvalError(Exception):
+    """Something that the user can put right; the message says how.
+
+    The command line prints the message alone and exits with code 2.
+    """
+
+
+class UsageError(LadderEvalError):
+    """An option, a name or a combination of options that makes no sense."""
+
+
+class CheckpointError(LadderEvalError):
+    """A checkpoint that is missing, damaged, or not what its configuration says."""
+
+
+class DataError(LadderEvalError):
+    """Benchmark data that is missing, damaged, or not of the expected shape."""
+
+
+class FetchError(LadderEvalError):
+    """A download that failed, or whose content is not the pinned one."""
+
+
+class ScoringError(LadderEvalError):
+    """A model that gave an answer which can't be a score, such as NaN."""
+
+
+class RecordError(LadderEvalError):
+    """A run folder that can't be written, read, or trusted."""
+
+
+class PairingError(LadderEvalError):
+    """Two models whose answers can't be paired, because their requests differ."""

@@ -1,0 +1,251 @@
+"""One model through a suite: lm-eval builds the requests and the metrics, the adapter answers."""
+
+import hashlib
+import json
+import logging
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import datasets
+import lm_eval.api.task
+from datasets import Dataset
+from lm_eval.api.group import Group
+from lm_eval.api.task import ConfigurableTask
+from lm_eval.config.group import GroupConfig
+from lm_eval.evaluator import evaluate
+from lm_eval.loggers import EvaluationTracker
+
+from ladder_eval.errors import RecordError
+from ladder_eval.harness.adapter import LadderLM
+from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
+from ladder_eval.harness.suites import Suite, SuiteTask
+
+# Documents of a task from which its length is estimated.
+_PROBED_DOCUMENTS = 5
+# A rule of thumb for English text, good enough to say how long a run takes.
+_CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedTask:
+    """A task with its data and the documents that were chosen.
+
+    Attributes:
+        task: The task.
+        lm_tasks: lm-eval's task of each part that has chosen documents, by name.
+        chosen: The chosen rows of each of these parts, ascending.
+        documents_in_split: Number of documents to choose from, over all parts.
+        official_documents: Official number of these, if known.
+        source: Where the data came from, in words.
+        data_sha256: Hash of all documents to choose from.
+    """
+
+    task: SuiteTask
+    lm_tasks: Mapping[str, ConfigurableTask]
+    chosen: Mapping[str, list[int]]
+    documents_in_split: int
+    official_documents: int | None
+    source: str
+    data_sha256: str
+
+
+def prepare(
+    suite: Suite, *, limit: int | None, seed: int, sources: DataSources
+) -> list[PreparedTask]:
+    """Load a suite's data and choose its documents.
+
+    Args:
+        suite: The suite.
+        limit: Documents a task; None for all.
+        seed: Seed of the choice.
+        sources: Where data is taken from.
+
+    Raises:
+        DataError: if data is missing, in one message that lists all of it.
+    """
+    quieten()
+    parts = [part for task in suite.tasks for part in task.parts]
+    data = load({split for part in parts for split in part.splits}, sources)
+    return [_prepare(task, data, limit, seed) for task in suite.tasks]
+
+
+def choose(sizes: Mapping[str, int], limit: int | None, seed: int) -> dict[str, list[int]]:
+    """Choose documents over all parts of a task at once; parts without any are left out.
+
+    The choice depends on nothing but the seed and each document's part and row, and a larger
+    limit keeps what a smaller one chose.
+    """
+
+    def rank(document: tuple[str, int]) -> bytes:
+        part, row = document
+        return hashlib.sha256(f"{seed}/{part}/{row}".encode()).digest()
+
+    documents = [(part, row) for part, size in sizes.items() for row in range(size)]
+    if limit is not None and limit < len(documents):
+        documents = sorted(sorted(documents, key=rank)[:limit])
+    chosen: dict[str, list[int]] = {}
+    for part, row in documents:
+        chosen.setdefault(part, []).append(row)
+    return chosen
+
+
+def run_suite(lm: LadderLM, tasks: Sequence[PreparedTask]) -> dict[str, Any]:
+    """Let lm-eval evaluate a model: its result dictionary, samples included."""
+    groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
+    result: dict[str, Any] = evaluate(
+        lm=lm,
+        task_dict={
+            "tasks": {name: task for t in tasks for name, task in t.lm_tasks.items()},
+            "groups": groups,
+            "group_map": {name: group.child_names for name, group in groups.items()},
+        },
+        samples={name: rows for t in tasks for name, rows in t.chosen.items()},
+        bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
+        log_samples=True,
+    )
+    return result
+
+
+def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
+    """About how many tokens a model reads for the tasks, from a few documents of each."""
+    total = 0.0
+    for prepared in tasks:
+        for name, task in prepared.lm_tasks.items():
+            rows = prepared.chosen[name]
+            probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
+            task.build_all_requests(samples=probe)
+            total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
+    return total
+
+
+def _characters(task: ConfigurableTask) -> int:
+    contexts = {instance.args[0] for instance in task.instances}  # each is read once
+    continuations = ["".join(instance.args[1:]) for instance in task.instances]
+    return sum(map(len, [*contexts, *continuations]))
+
+
+def sample_rows(
+    model: str, tasks: Sequence[PreparedTask], result: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """One row a document and filter, in the columns of `samples.parquet`."""
+    for prepared in tasks:
+        for part in prepared.lm_tasks:
+            for sample in result["samples"][part]:
+                yield {
+                    "model": model,
+                    "task": prepared.task.name,
+                    "group": part if prepared.task.group else None,
+                    "filter": sample["filter"],
+                    "doc_id": sample["doc_id"],
+                    "doc_hash": sample["doc_hash"],
+                    "prompt_hash": prompt_hash(sample["arguments"]),
+                    "target_hash": sample["target_hash"],
+                    "metric": prepared.task.headline,
+                    "value": float(sample[prepared.task.headline]),
+                    "metrics": json.dumps({name: sample[name] for name in sample["metrics"]}),
+                    "target": str(sample["target"]),
+                    "answers": json.dumps(sample["filtered_resps"]),
+                    "document": json.dumps(sample["doc"], default=str, ensure_ascii=False),
+                }
+
+
+def prompt_hash(arguments: Sequence[Sequence[Any]]) -> str:
+    """Hash of everything that a model is asked about a document.
+
+    lm-eval's own hash covers only the first request's context, which for WinoGrande leaves out
+    half of the question.
+    """
+    text = json.dumps([list(request) for request in arguments], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_lm_eval_layout(
+    folder: Path, model: str, model_args: Mapping[str, Any], result: dict[str, Any]
+) -> None:
+    """Write the results as lm-eval's own command line would, in place of an earlier write.
+
+    The samples in `result` are of no use afterwards: lm-eval rewrites them in place.
+
+    Raises:
+        RecordError: if the files can't be written.
+    """
+    shutil.rmtree(folder / model, ignore_errors=True)
+    tracker = EvaluationTracker(output_path=str(folder))
+    tracker.general_config_tracker.log_experiment_args(
+        model_source="ladder-eval",
+        model_args={"model": model},
+        system_instruction="",
+        chat_template="",
+        fewshot_as_multiturn=False,
+    )
+    samples = result["samples"]
+    # lm-eval leaves this empty for a model that it didn't make itself.
+    config = {"model": model, "model_args": dict(model_args)}
+    rest = {name: value for name, value in result.items() if name != "samples"}
+    tracker.save_results_aggregated({**rest, "config": config}, samples)
+    for name, rows in samples.items():
+        tracker.save_results_samples(name, rows)
+    written = [file.name for file in (folder / model).glob("*.json*")]
+    if len(written) != 1 + len(samples):  # lm-eval logs its errors and goes on
+        raise RecordError(f"lm-eval's result files can't be written to {folder / model}.")
+
+
+def quieten() -> None:
+    """Leave the terminal to our own progress: lm-eval draws a bar a task and warns a lot."""
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    datasets.disable_progress_bars()
+    lm_eval.api.task.tqdm = partial(lm_eval.api.task.tqdm, disable=True)
+
+
+def _prepare(
+    task: SuiteTask, data: Mapping[Split, LoadedSplit], limit: int | None, seed: int
+) -> PreparedTask:
+    evaluated = {part.name: data[part.evaluated] for part in task.parts}
+    chosen = choose({name: len(split.rows) for name, split in evaluated.items()}, limit, seed)
+    first = task.parts[0].evaluated
+    benchmark = BENCHMARKS.get(first.hub_id)
+    return PreparedTask(
+        task=task,
+        lm_tasks={
+            part.name: _lm_task(part.config, {s.name: data[s].rows for s in part.splits})
+            for part in task.parts
+            if part.name in chosen
+        },
+        chosen=chosen,
+        documents_in_split=sum(len(split.rows) for split in evaluated.values()),
+        official_documents=benchmark.official_rows(first) if benchmark else None,
+        source=_common_source([split.source for split in evaluated.values()]),
+        data_sha256=_data_sha256([split.rows for split in evaluated.values()]),
+    )
+
+
+def _lm_task(config: Mapping[str, Any], rows: dict[str, Dataset]) -> ConfigurableTask:
+    own = {"custom_dataset": lambda **_: rows, "num_fewshot": config.get("num_fewshot") or 0}
+    if "process_docs" in config:  # lm-eval processes a whole split each time it looks at it
+        own["process_docs"] = cache(config["process_docs"])
+    return ConfigurableTask(config={**config, **own})
+
+
+def _group(prepared: PreparedTask) -> Group:
+    group = Group.from_config(GroupConfig(**(prepared.task.group or {})))
+    for task in prepared.lm_tasks.values():
+        group.add(task)
+    return group
+
+
+def _common_source(sources: Sequence[str]) -> str:
+    different = list(dict.fromkeys(sources))
+    return different[0] if len(different) == 1 else f"{different[0]} and {len(different) - 1} more"
+
+
+def _data_sha256(splits: Sequence[Dataset]) -> str:
+    digest = hashlib.sha256()
+    for rows in splits:
+        for row in rows:
+            digest.update(json.dumps(row, sort_keys=True, default=str).encode())
+    return digest.hexdigest()

@@ -1,0 +1,52 @@
+"""The residual that the user asked for, held against the one that the checkpoint has."""
+
+from dataclasses import dataclass
+
+from ladder_eval.errors import UsageError
+from ladder_eval.models.config import ModelConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResidualChoice:
+    """The options `--residual` and `--ladder-layers`.
+
+    Attributes:
+        residual: `standard`, `ladder`, or None where the user didn't say.
+        ladder_layers: n for the last n layers, or the layers; None where the user didn't say.
+    """
+
+    residual: str | None = None
+    ladder_layers: int | tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.residual not in (None, "standard", "ladder"):
+            raise UsageError(
+                f"Unknown residual {self.residual!r}; known are standard and ladder "
+                "(with --ladder-layers for a hybrid)."
+            )
+        if self.residual == "standard" and self.ladder_layers:
+            raise UsageError("--residual standard has no ladder layers; drop --ladder-layers.")
+
+    def apply(self, config: ModelConfig, name: str) -> ModelConfig:
+        """The configuration to run: the checkpoint's own ladder layers, or those chosen here.
+
+        Raises:
+            UsageError: if the checkpoint has ladder layers and the options say otherwise.
+        """
+        chosen = self._chosen(config)
+        if chosen is None or chosen == config:
+            return config
+        if config.ladder_layers:
+            raise UsageError(
+                f"{name} has ladder layers {list(config.ladder_layers)}, which contradicts "
+                f"--residual/--ladder-layers; drop the option, since a model can only be scored "
+                "with the residual it was made for."
+            )
+        return chosen
+
+    def _chosen(self, config: ModelConfig) -> ModelConfig | None:
+        if self.ladder_layers is not None:
+            return config.with_ladder(self.ladder_layers)
+        if self.residual is None:
+            return None
+        return config.with_ladder(config.num_hidden_layers if self.residual == "ladder" else 0)

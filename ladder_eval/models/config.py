@@ -1,0 +1,224 @@
+"""The shape of a model, in Hugging Face's names. Needs no torch."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ladder_eval.errors import CheckpointError
+
+# Model types whose decoder is the Llama family's. `llamaLadder` is the ladder authors' own.
+SUPPORTED_MODEL_TYPES = ("llama", "llamaLadder")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RopeScaling:
+    """Llama 3's scaling of the rotary frequencies (rope_type `llama3`).
+
+    Wavelengths above original_max_position_embeddings / low_freq_factor are stretched by factor,
+    those below original_max_position_embeddings / high_freq_factor are kept, and those between
+    are interpolated. Source: Hugging Face transformers, `modeling_rope_utils`.
+    """
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig:
+    """A Llama-family decoder and the layers of it that are ladder layers.
+
+    Every size is that of the whole model, not of one rank. `ladder_layers` holds layer indices
+    in ascending order: none is a standard model, all a ladder model, some a hybrid.
+
+    Raises:
+        CheckpointError: if a size is not positive or the sizes don't fit together.
+    """
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    vocab_size: int
+    max_position_embeddings: int
+    rms_norm_eps: float
+    rope_theta: float
+    rope_scaling: RopeScaling | None = None
+    tie_word_embeddings: bool
+    ladder_layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in _SIZES:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise CheckpointError(f"{name} must be a positive whole number, not {value!r}.")
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise CheckpointError(
+                f"num_attention_heads={self.num_attention_heads} is not a multiple of "
+                f"num_key_value_heads={self.num_key_value_heads}."
+            )
+        if self.head_dim % 2:
+            raise CheckpointError(
+                f"head_dim={self.head_dim} is odd; rotary embeddings need an even one."
+            )
+
+    @property
+    def residual(self) -> str:
+        """The residual topology: `standard`, `ladder` or `hybrid ladder`."""
+        if not self.ladder_layers:
+            return "standard"
+        return "ladder" if len(self.ladder_layers) == self.num_hidden_layers else "hybrid ladder"
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights, tied embeddings counted once."""
+        query_and_output = 2 * self.hidden_size * self.num_attention_heads * self.head_dim
+        key_and_value = 2 * self.hidden_size * self.num_key_value_heads * self.head_dim
+        mlp = 3 * self.hidden_size * self.intermediate_size
+        layer = query_and_output + key_and_value + mlp + 2 * self.hidden_size
+        embeddings = self.vocab_size * self.hidden_size * (1 if self.tie_word_embeddings else 2)
+        return self.num_hidden_layers * layer + embeddings + self.hidden_size
+
+    def with_ladder(self, ladder_layers: int | Iterable[int]) -> "ModelConfig":
+        """The same model with these ladder layers: a number means the last n, a list those.
+
+        Raises:
+            CheckpointError: if the layers don't exist in this model.
+        """
+        return replace(self, ladder_layers=parse_ladder_layers(ladder_layers, self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return asdict(self)
+
+
+_SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "vocab_size",
+    "max_position_embeddings",
+)
+
+
+def parse_ladder_layers(value: object, config: ModelConfig) -> tuple[int, ...]:
+    """Read `ladder_layers` of the published format: n is the last n layers, a list those layers.
+
+    Raises:
+        CheckpointError: if value is neither, repeats a layer, or names one that doesn't exist.
+    """
+    total = config.num_hidden_layers
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= total:
+            raise CheckpointError(f"ladder_layers={value} must be between 0 and {total} layers.")
+        return tuple(range(total - value, total))
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise CheckpointError(f"ladder_layers must be a number or a list, not {value!r}.")
+    layers = list(value)
+    valid = all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < total for i in layers)
+    if not valid or len(set(layers)) != len(layers):
+        raise CheckpointError(
+            f"ladder_layers={layers} must name different layers from 0 to {total - 1}."
+        )
+    return tuple(sorted(layers))
+
+
+def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
+    """Read the content of a Hugging Face `config.json`.
+
+    `ladder_layers` decides the residual, whatever `model_type` or `architectures` say, so that a
+    ladder checkpoint is never taken for a dense one.
+
+    Raises:
+        CheckpointError: if the model is not of the Llama family, or a field is missing or wrong.
+    """
+    _require_supported(values)
+    try:
+        heads = values["num_attention_heads"]
+        config = ModelConfig(
+            hidden_size=values["hidden_size"],
+            intermediate_size=values["intermediate_size"],
+            num_hidden_layers=values["num_hidden_layers"],
+            num_attention_heads=heads,
+            num_key_value_heads=_or(values.get("num_key_value_heads"), heads),
+            head_dim=_or(values.get("head_dim"), values["hidden_size"] // heads),
+            vocab_size=values["vocab_size"],
+            max_position_embeddings=values["max_position_embeddings"],
+            rms_norm_eps=float(values["rms_norm_eps"]),
+            rope_theta=_rope_theta(values),
+            rope_scaling=_rope_scaling(values),
+            tie_word_embeddings=bool(values.get("tie_word_embeddings", False)),
+        )
+    except KeyError as error:
+        raise CheckpointError(f"config.json has no {error.args[0]}.") from None
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        raise CheckpointError(f"config.json has a value of the wrong kind: {error}.") from None
+    return config.with_ladder(_or(values.get("ladder_layers"), 0))
+
+
+def config_to_hf(config: ModelConfig) -> dict[str, Any]:
+    """The content of a Hugging Face `config.json` that transformers and this package read."""
+    values = config.to_dict()
+    scaling, ladder_layers = values.pop("rope_scaling"), values.pop("ladder_layers")
+    values["rope_scaling"] = None if scaling is None else {"rope_type": "llama3", **scaling}
+    if ladder_layers:
+        values["ladder_layers"] = list(ladder_layers)
+    kind = "llamaLadder" if ladder_layers else "llama"
+    return {
+        "model_type": kind,
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_act": "silu",
+    } | values
+
+
+def _or(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
+
+
+def _require_supported(values: Mapping[str, Any]) -> None:
+    kind = values.get("model_type")
+    if kind not in SUPPORTED_MODEL_TYPES:
+        known = ", ".join(SUPPORTED_MODEL_TYPES)
+        raise CheckpointError(f"model_type {kind!r} is not supported; known are {known}.")
+    if kind == "llamaLadder" and values.get("ladder_layers") is None:
+        raise CheckpointError(
+            "config.json says llamaLadder but not which layers; set ladder_layers in it."
+        )
+    if values.get("hidden_act", "silu") != "silu":
+        raise CheckpointError(f"hidden_act {values['hidden_act']!r} is not supported; silu is.")
+    for flag in ("attention_bias", "mlp_bias"):
+        if values.get(flag):
+            raise CheckpointError(f"{flag}=true is not supported; only models without biases are.")
+
+
+def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    # transformers 5 writes rope_parameters, earlier versions rope_scaling.
+    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    if not isinstance(rope, Mapping):
+        raise CheckpointError(f"config.json has a rope_scaling that is no table: {rope!r}.")
+    return rope
+
+
+def _rope_theta(values: Mapping[str, Any]) -> float:
+    return float(_or(values.get("rope_theta"), _rope(values).get("rope_theta", 10000.0)))
+
+
+def _rope_scaling(values: Mapping[str, Any]) -> RopeScaling | None:
+    rope = _rope(values)
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "default":
+        return None
+    if kind != "llama3":
+        raise CheckpointError(f"rope_type {kind!r} is not supported; default and llama3 are.")
+    return RopeScaling(
+        factor=float(rope["factor"]),
+        low_freq_factor=float(rope["low_freq_factor"]),
+        high_freq_factor=float(rope["high_freq_factor"]),
+        original_max_position_embeddings=int(rope["original_max_position_embeddings"]),
+    )

@@ -1,0 +1,192 @@
+"""GGUF files of Llama-family models, rewritten once as a Hugging Face checkpoint folder.
+
+Values are dequantised to float32, so the copy holds exactly what the quantised file means.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf import GGMLQuantizationType, GGUFReader
+from gguf.quants import dequantize
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from ladder_eval.errors import CheckpointError
+from ladder_eval.models.config import ModelConfig, RopeScaling, config_to_hf
+from ladder_eval.models.gguf_tokenizer import write_tokenizer
+
+SUPPORTED_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
+
+_MAGIC = b"GGUF"
+_NAMES = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+_LAYER_NAMES = {
+    "attn_norm.weight": "input_layernorm.weight",
+    "attn_q.weight": "self_attn.q_proj.weight",
+    "attn_k.weight": "self_attn.k_proj.weight",
+    "attn_v.weight": "self_attn.v_proj.weight",
+    "attn_output.weight": "self_attn.o_proj.weight",
+    "ffn_norm.weight": "post_attention_layernorm.weight",
+    "ffn_gate.weight": "mlp.gate_proj.weight",
+    "ffn_up.weight": "mlp.up_proj.weight",
+    "ffn_down.weight": "mlp.down_proj.weight",
+}
+# Only needed for Llama 3's scaled rotary frequencies, which the file holds as divisors.
+_ROPE_DIVISORS = "rope_freqs.weight"
+
+
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Write the model, configuration and tokenizer of a GGUF file as a checkpoint folder.
+
+    The folder appears complete or not at all.
+
+    Raises:
+        CheckpointError: if the file is damaged, not of the Llama architecture, or quantised
+            in a way that isn't supported.
+    """
+    reader = _open(file)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    config = _config(fields, {tensor.name: tensor for tensor in reader.tensors}, file)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        save_file(_tensors(reader, config, file), unfinished / "model.safetensors")
+        values = json.dumps(config_to_hf(config), indent=2)
+        (unfinished / "config.json").write_text(values, encoding="utf-8")
+        write_tokenizer(fields, unfinished, file)
+        os.replace(unfinished, folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _open(file: Path) -> GGUFReader:
+    """Read the header, after checks that keep a damaged one from being believed."""
+    size = file.stat().st_size
+    with file.open("rb") as start:
+        header = start.read(24)
+    if header[:4] != _MAGIC:
+        raise CheckpointError(f"{file} is not a GGUF file.")
+    tensors, fields = (int.from_bytes(header[i : i + 8], "little") for i in (8, 16))
+    # The smallest entry of either table takes more than 12 bytes.
+    if len(header) < 24 or 12 * (tensors + fields) > size:
+        raise CheckpointError(_damaged(file, "its tables are longer than the file"))
+    try:
+        reader = GGUFReader(file)
+    except Exception as error:  # the reader trusts the file, so damage can surface as anything
+        raise CheckpointError(_damaged(file, f"{type(error).__name__}: {error}")) from None
+    for tensor in reader.tensors:
+        if tensor.data_offset + tensor.n_bytes > size:
+            raise CheckpointError(_damaged(file, f"{tensor.name} ends beyond the file"))
+    return reader
+
+
+def _damaged(file: Path, reason: str) -> str:
+    return f"{file} is a damaged or truncated GGUF file ({reason}); fetch it again."
+
+
+def _config(fields: Mapping[str, Any], tensors: Mapping[str, Any], file: Path) -> ModelConfig:
+    architecture = fields.get("general.architecture")
+    if architecture != "llama":
+        raise CheckpointError(f"{file} holds a {architecture!r} model; only llama is supported.")
+    try:
+        heads = int(fields["llama.attention.head_count"])
+        hidden = int(fields["llama.embedding_length"])
+        theta = float(fields.get("llama.rope.freq_base", 10000.0))
+        head_dim = int(fields.get("llama.attention.key_length", hidden // heads))
+        return ModelConfig(
+            hidden_size=hidden,
+            intermediate_size=int(fields["llama.feed_forward_length"]),
+            num_hidden_layers=int(fields["llama.block_count"]),
+            num_attention_heads=heads,
+            num_key_value_heads=int(fields.get("llama.attention.head_count_kv", heads)),
+            head_dim=head_dim,
+            vocab_size=int(tensors["token_embd.weight"].shape[1]),
+            max_position_embeddings=int(fields["llama.context_length"]),
+            # Stored as float32: rounding gives back 1e-05 for 9.99999974e-06.
+            rms_norm_eps=float(f"{fields['llama.attention.layer_norm_rms_epsilon']:.6g}"),
+            rope_theta=theta,
+            rope_scaling=_rope_scaling(fields, tensors, theta, head_dim),
+            tie_word_embeddings="output.weight" not in tensors,
+        )
+    except CheckpointError as error:
+        raise CheckpointError(f"{file}: {error}") from None
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError) as error:
+        raise CheckpointError(f"{file} has a missing or wrong field: {error}.") from None
+
+
+def _rope_scaling(
+    fields: Mapping[str, Any], tensors: Mapping[str, Any], theta: float, head_dim: int
+) -> RopeScaling | None:
+    """Find the llama3 scaling whose divisors the file holds: the parameters aren't in it."""
+    if fields.get("llama.rope.scaling.type", "none") != "none":
+        raise CheckpointError(
+            f"rope scaling {fields['llama.rope.scaling.type']!r} is not supported."
+        )
+    if _ROPE_DIVISORS not in tensors:
+        return None
+    divisors = tensors[_ROPE_DIVISORS].data
+    for factor in (8.0, 32.0):  # Llama 3.1, Llama 3.2
+        scaling = RopeScaling(
+            factor=factor,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=8192,
+        )
+        expected = _divisors(scaling, theta, head_dim)
+        if divisors.shape == expected.shape and np.allclose(divisors, expected, rtol=1e-4):
+            return scaling
+    raise CheckpointError(f"{_ROPE_DIVISORS} is not Llama 3.1's or 3.2's rope scaling.")
+
+
+def _divisors(scaling: RopeScaling, theta: float, head_dim: int) -> NDArray[np.float64]:
+    frequencies = theta ** -(np.arange(0, head_dim, 2) / head_dim)
+    turns = scaling.original_max_position_embeddings * frequencies / (2 * np.pi)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    keep = np.clip((turns - low) / (high - low), 0, 1)
+    divisors: NDArray[np.float64] = 1 / (keep + (1 - keep) / scaling.factor)
+    return divisors
+
+
+def _tensors(reader: GGUFReader, config: ModelConfig, file: Path) -> dict[str, NDArray[np.float32]]:
+    tensors = {}
+    for tensor in reader.tensors:
+        if tensor.name == _ROPE_DIVISORS:
+            continue
+        kind = GGMLQuantizationType(tensor.tensor_type).name
+        if kind not in SUPPORTED_TYPES:
+            raise CheckpointError(
+                f"{file} stores {tensor.name} as {kind}; "
+                f"supported are {', '.join(SUPPORTED_TYPES)}."
+            )
+        values = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
+        name = _name(tensor.name, file)
+        tensors[name] = _in_order(values, name, config)
+    return tensors
+
+
+def _name(stored: str, file: Path) -> str:
+    if stored in _NAMES:
+        return _NAMES[stored]
+    prefix, _, rest = stored.partition(".")
+    layer, _, kind = rest.partition(".")
+    if prefix == "blk" and layer.isdecimal() and kind in _LAYER_NAMES:
+        return f"model.layers.{int(layer)}.{_LAYER_NAMES[kind]}"
+    raise CheckpointError(f"{file} holds {stored}, which a llama model doesn't have.")
+
+
+def _in_order(values: NDArray[np.float32], name: str, config: ModelConfig) -> NDArray[np.float32]:
+    """Undo GGUF's row order of query and key: pairs (i, i + head_dim/2) are interleaved there."""
+    if not name.endswith(("q_proj.weight", "k_proj.weight")):
+        return values
+    rows = values.reshape(-1, config.head_dim // 2, 2, values.shape[-1])
+    return np.ascontiguousarray(rows.swapaxes(1, 2).reshape(values.shape))

@@ -1,0 +1,149 @@
+"""The layers that every topology shares, in the order in which a token meets them.
+
+Module names are Hugging Face's, so that a checkpoint's tensors find their place by name.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ladder_eval.models.config import ModelConfig, RopeScaling
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionContext:
+    """What attention needs to know about the tokens of one forward, the same in every layer.
+
+    Attributes:
+        cos: Cosines of the rotary angles, [batch or 1, 1, seq, head_dim].
+        sin: Sines of the rotary angles, as cos.
+        mask: True where a query (third axis) may look at a key (last axis),
+            [batch, 1, seq, seq]; None for plain causal attention.
+    """
+
+    cos: Tensor
+    sin: Tensor
+    mask: Tensor | None
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm over the last axis, computed in float32."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise x, [..., size]."""
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+
+
+def rotary_angles(positions: Tensor, config: ModelConfig) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of the rotary angles at positions [batch, seq]: [batch, 1, seq, head_dim].
+
+    Angles are computed in float32, whatever the model's dtype.
+    """
+    frequencies = rotary_frequencies(config).to(positions.device)
+    angles = positions[:, None, :, None].float() * frequencies  # [batch, 1, seq, head_dim/2]
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos(), angles.sin()
+
+
+def rotary_frequencies(config: ModelConfig) -> Tensor:
+    """Radians per position of each pair of channels, float32, [head_dim/2]."""
+    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
+    frequencies = 1.0 / config.rope_theta**exponents
+    scaling = config.rope_scaling
+    return frequencies if scaling is None else _llama3_scaled(frequencies, scaling)
+
+
+def _llama3_scaled(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
+    turns = scaling.original_max_position_embeddings * frequencies / (2 * math.pi)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    keep = ((turns - low) / (high - low)).clamp(0, 1)  # 1: kept as it is, 0: stretched in full
+    return frequencies * (keep + (1 - keep) / scaling.factor)
+
+
+def apply_rotary(x: Tensor, context: AttentionContext) -> Tensor:
+    """Rotate each pair of channels (i, i + head_dim/2) of x, [batch, heads, seq, head_dim]."""
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat((-second, first), dim=-1)
+    return x * context.cos.to(x.dtype) + turned * context.sin.to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Grouped-query attention with rotary positions."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        query = config.num_attention_heads * config.head_dim
+        key = config.num_key_value_heads * config.head_dim
+        self.head_dim = config.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, query, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, key, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, key, bias=False)
+        self.o_proj = nn.Linear(query, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """Attend within each row of x, [batch, seq, hidden]."""
+        query = apply_rotary(self._heads(self.q_proj(x)), context)
+        key = apply_rotary(self._heads(self.k_proj(x)), context)
+        value = self._heads(self.v_proj(x))
+        mixed = functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=context.mask,
+            is_causal=context.mask is None,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )  # [batch, heads, seq, head_dim]
+        output: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return output
+
+    def _heads(self, x: Tensor) -> Tensor:
+        batch, seq, _ = x.shape
+        return x.view(batch, seq, -1, self.head_dim).transpose(
+            1, 2
+        )  # [batch, heads, seq, head_dim]
+
+
+class MLP(nn.Module):
+    """SwiGLU feed-forward: down(silu(gate(x)) · up(x))."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform each position of x, [batch, seq, hidden]."""
+        output: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+        return output
+
+
+class PreNormBlock(nn.Module):
+    """The two functions h of a layer, each with its own norm; topologies say how they join."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn = Attention(config)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = MLP(config)
+
+    def attention(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """The output h of attention at x, [batch, seq, hidden]."""
+        output: Tensor = self.self_attn(self.input_layernorm(x), context)
+        return output
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """The output h of the MLP at x, [batch, seq, hidden]."""
+        output: Tensor = self.mlp(self.post_attention_layernorm(x))
+        return output

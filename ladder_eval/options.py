@@ -1,0 +1,176 @@
+"""What a run is asked to do, from the command line and a configuration file. Needs no torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ladder_eval.errors import UsageError
+from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.registry import DEFAULT_MODEL
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOptions:
+    """The options of a run; the names are those of the command line.
+
+    Attributes:
+        model: The candidates: named models, checkpoint folders or GGUF files.
+        baseline: The dense model beside them; by default the one that they name.
+        no_baseline: Evaluate the candidates alone.
+        residual: The residual to run dense checkpoints with.
+        suite: The suite to run, unless tasks are given.
+        tasks: Tasks to run instead of a suite.
+        limit: Documents a task; by default what the suite says, or all.
+        seed: Seed of the choice of documents.
+        batch_size: Different contexts in one forward.
+        dtype: By default bfloat16 on CUDA, float32 elsewhere.
+        device: By default cuda where there is one, else cpu.
+        model_dir: A folder with the weights of named models.
+        data_dir: A folder with benchmark data.
+        prefer_hub: Ask the Hugging Face Hub before the package index.
+        output_dir: Where run folders are made.
+
+    Raises:
+        UsageError: if a value makes no sense, alone or beside another.
+    """
+
+    model: tuple[str, ...] = (DEFAULT_MODEL,)
+    baseline: str | None = None
+    no_baseline: bool = False
+    residual: ResidualChoice = field(default_factory=ResidualChoice)
+    suite: str = "quick"
+    tasks: tuple[str, ...] = ()
+    limit: int | None = None
+    seed: int = 0
+    batch_size: int = 8
+    dtype: str | None = None
+    device: str | None = None
+    model_dir: Path | None = None
+    data_dir: Path | None = None
+    prefer_hub: bool = False
+    output_dir: Path = Path("runs")
+
+    def __post_init__(self) -> None:
+        if not self.model or len(set(self.model)) != len(self.model):
+            raise UsageError("--model takes one or more different models.")
+        if self.baseline is not None and self.no_baseline:
+            raise UsageError("--baseline and --no-baseline exclude each other; drop one.")
+        for name in ("limit", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"--{name.replace('_', '-')} {value} must be 1 or more.")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
+        for folder in (self.model_dir, self.data_dir):
+            if folder is not None and not folder.exists():
+                raise UsageError(f"{folder} doesn't exist; correct --model-dir or --data-dir.")
+
+
+def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
+    """Options from the command line, over those of a YAML file, over the defaults.
+
+    Args:
+        given: Values by option name; None or an empty list means that the option was not given.
+        file: A YAML table of options, such as `model: [ladder_smollm2_135m]`.
+
+    Raises:
+        UsageError: if the file can't be read, or an option is unknown or has a wrong value.
+    """
+    flags = {name: value for name, value in given.items() if value not in (None, [], ())}
+    values = (_from_file(file) if file is not None else {}) | flags
+    if "tasks" in flags and "suite" in flags:
+        raise UsageError("--suite and --tasks exclude each other; drop one.")
+    choice = ResidualChoice(
+        residual=values.pop("residual", None),
+        ladder_layers=_ladder_layers(values.pop("ladder_layers", None)),
+    )
+    converted: dict[str, Any] = {
+        name: _CONVERT[name](name, value) for name, value in values.items()
+    }
+    return RunOptions(residual=choice, **converted)
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UsageError(f"The configuration {file} can't be read: {error}") from None
+    known = ("residual", "ladder_layers", *_CONVERT)
+    unknown = [str(name) for name in values if name not in known] if values else []
+    if not isinstance(values, dict) or unknown:
+        raise UsageError(
+            f"The configuration {file} has the unknown options {', '.join(unknown)}; "
+            f"known are {', '.join(known)}."
+        )
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _ladder_layers(value: object) -> int | tuple[int, ...] | None:
+    """`10` is the last ten layers, `3,7` those two and `7,` that one; lists are lists."""
+    if value is None or isinstance(value, int):
+        return value
+    parts = value.split(",") if isinstance(value, str) else value
+    try:
+        numbers = [int(part) for part in parts if part != ""]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"--ladder-layers {value!r} must be a number of last layers, or layers such as 3,7."
+        ) from None
+    alone = isinstance(value, str) and "," not in value
+    return numbers[0] if alone and numbers else tuple(numbers)
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, value, "a text")
+    return value
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise _wrong(name, value, "a list of names")
+    return tuple(_text(name, item.strip() if isinstance(item, str) else item) for item in items)
+
+
+def _number(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(name, value, "a whole number")
+    return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def _path(name: str, value: object) -> Path:
+    return Path(value if isinstance(value, Path) else _text(name, value)).expanduser()
+
+
+def _wrong(name: str, value: object, wanted: str) -> UsageError:
+    return UsageError(f"--{name.replace('_', '-')} must be {wanted}, not {value!r}.")
+
+
+_CONVERT = {
+    "model": _texts,
+    "baseline": _text,
+    "no_baseline": _flag,
+    "suite": _text,
+    "tasks": _texts,
+    "limit": _number,
+    "seed": _number,
+    "batch_size": _number,
+    "dtype": _text,
+    "device": _text,
+    "model_dir": _path,
+    "data_dir": _path,
+    "prefer_hub": _flag,
+    "output_dir": _path,
+}

@@ -1,0 +1,1 @@
+"""Tables and leaderboards, built from stored results alone."""

@@ -1,0 +1,182 @@
+"""All runs' models in one table: as a data frame, as CSV, and for the terminal."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from rich.table import Table
+from rich.text import Text
+
+from ladder_eval.report.words import bounds, percent, points
+from ladder_eval.results.files import atomic_write
+from ladder_eval.results.records import POOLED, Comparison, ModelRecord, RunResult
+
+__all__ = ["LEADERBOARD_COLUMNS", "leaderboard", "leaderboard_table", "to_csv", "write_csv"]
+
+LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
+    "model": "string",
+    "residual": "string",
+    "ladder_layers": "string",
+    "num_hidden_layers": "Int64",
+    "parameters": "Int64",
+    "suite": "string",
+    "limit": "Int64",
+    "seed": "Int64",
+    "documents": "Int64",
+    "mean_headline": "float64",
+    "baseline": "string",
+    "pooled_difference_points": "float64",
+    "pooled_low_points": "float64",
+    "pooled_high_points": "float64",
+    "dtype": "string",
+    "device": "string",
+    "tp_size": "Int64",
+    "batch_size": "Int64",
+    "weights": "string",
+    "adaptation": "string",
+    "fingerprint": "string",
+    "run_id": "string",
+    "started_at": "string",
+    "ladder_eval_version": "string",
+    "schema_version": "Int64",
+}
+"""Columns of the leaderboard in order, each with its pandas type. One row per model and run.
+
+`ladder_layers` lists indexes with spaces between them; `limit` is missing for whole tasks.
+`documents` is the sum over tasks, `mean_headline` the unweighted mean over tasks of the headline
+metrics, a fraction. `baseline` and the `pooled_` columns, in percentage points with their interval,
+are missing where a model is compared with nothing. `started_at` is ISO 8601.
+"""
+
+SAME_EVALUATION: Final = ["fingerprint", "suite", "limit", "seed", "dtype"]
+"""Columns that tell evaluations apart; of equal ones, the leaderboard keeps the newest."""
+
+
+def leaderboard(results: Sequence[RunResult]) -> pd.DataFrame:
+    """One row per model and run, by suite, then by falling mean; columns `LEADERBOARD_COLUMNS`.
+
+    A repeated evaluation, with equal `SAME_EVALUATION`, counts once: the newest.
+    """
+    newest_first = sorted(results, key=_started, reverse=True)
+    rows = [_row(result, model) for result in newest_first for model in result.models]
+    frame = pd.DataFrame(rows, columns=list(LEADERBOARD_COLUMNS)).astype(LEADERBOARD_COLUMNS)
+    kept = frame.drop_duplicates(SAME_EVALUATION, keep="first")
+    order = kept.sort_values(
+        ["suite", "mean_headline", "model"], ascending=[True, False, True], kind="stable"
+    )
+    return order.reset_index(drop=True)
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """The leaderboard as CSV that a spreadsheet opens as data.
+
+    A spreadsheet runs text that starts with =, +, -, @, a tab or a line break as a formula; an
+    apostrophe before it keeps it text. Numbers stay as they are, floats to their last bit.
+    """
+    safe = frame.astype(object).map(_defuse, na_action="ignore")
+    return str(safe.to_csv(index=False, lineterminator="\n"))
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Replace a file with `to_csv` of the leaderboard.
+
+    Raises:
+        RecordError: If the file can't be written.
+    """
+    atomic_write(path, to_csv(frame))
+
+
+def leaderboard_table(frame: pd.DataFrame) -> Table:
+    """The leaderboard's main columns for the terminal."""
+    headings = (
+        "suite",
+        "model",
+        "residual",
+        "documents",
+        "mean %",
+        "difference, points",
+        "against",
+    )
+    table = Table(title=Text("Leaderboard"), title_justify="left")
+    for heading in headings:
+        numeric = heading in ("documents", "mean %", "difference, points")
+        table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
+    for row in frame.to_dict("records"):
+        table.add_row(*map(Text, _cells(row)))
+    return table
+
+
+def _started(result: RunResult) -> datetime:
+    return datetime.fromisoformat(result.provenance.started_at)
+
+
+def _row(result: RunResult, model: ModelRecord) -> dict[str, object]:
+    pooled = _pooled(result, model.name)
+    return {
+        "model": model.name,
+        "residual": model.residual,
+        "ladder_layers": " ".join(map(str, model.ladder_layers)),
+        "num_hidden_layers": model.num_hidden_layers,
+        "parameters": model.parameters,
+        "suite": result.suite,
+        "limit": result.limit,
+        "seed": result.seed,
+        "documents": sum(task.documents for task in result.tasks),
+        "mean_headline": _mean_headline(result, model.name),
+        "baseline": pooled.baseline if pooled else None,
+        "pooled_difference_points": 100 * pooled.difference if pooled else None,
+        "pooled_low_points": 100 * pooled.low if pooled else None,
+        "pooled_high_points": 100 * pooled.high if pooled else None,
+        "dtype": model.dtype,
+        "device": model.device,
+        "tp_size": model.tp_size,
+        "batch_size": model.batch_size,
+        "weights": model.weights,
+        "adaptation": model.adaptation,
+        "fingerprint": model.fingerprint,
+        "run_id": result.run_id,
+        "started_at": result.provenance.started_at,
+        "ladder_eval_version": result.provenance.versions.get("ladder-eval"),
+        "schema_version": result.schema_version,
+    }
+
+
+def _pooled(result: RunResult, model: str) -> Comparison | None:
+    found = (each for each in result.comparisons if each.candidate == model)
+    return next((each for each in found if each.task == POOLED), None)
+
+
+def _mean_headline(result: RunResult, model: str) -> float | None:
+    """Mean over tasks; None if any task lacks its headline, as another mean isn't comparable."""
+    found = {(each.task, each.metric): each.value for each in result.scores if each.model == model}
+    values = [found.get((task.task, task.metric)) for task in result.tasks]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _defuse(cell: object) -> object:
+    dangerous = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{cell}" if dangerous else cell
+
+
+def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
+    limited = "" if pd.isna(row["limit"]) else f" (limit {row['limit']})"
+    return (
+        row["suite"],
+        row["model"],
+        row["residual"],
+        f"{row['documents']}{limited}",
+        "—" if pd.isna(row["mean_headline"]) else percent(row["mean_headline"]),
+        _difference(row),
+        "—" if pd.isna(row["baseline"]) else row["baseline"],
+    )
+
+
+def _difference(row: dict[Any, Any]) -> str:
+    names = ("pooled_difference_points", "pooled_low_points", "pooled_high_points")
+    difference, low, high = (row[name] for name in names)
+    if pd.isna(difference):
+        return "—"
+    return f"{points(difference / 100)} {bounds(low / 100, high / 100)}"

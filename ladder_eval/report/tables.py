@@ -1,0 +1,270 @@
+"""One run's result as a table for the terminal, and as the Markdown of report.md.
+
+Both print the same `Block` records and the same conditions, so they can't disagree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ladder_eval.report.words import bounds, documents, percent, points, residual, subset, verdict
+from ladder_eval.results.records import (
+    POOLED,
+    Comparison,
+    ModelRecord,
+    RunResult,
+    Score,
+    TaskRecord,
+)
+from ladder_eval.results.statistics import MEAN_METHODS, exact_binomial_interval
+
+__all__ = ["Block", "blocks", "comparison_table", "conditions", "markdown"]
+
+NOTHING: Final = "—"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A table as plain text cells, and what it says.
+
+    Attributes:
+        title: What the table shows.
+        columns: Headings; the first column is text, the others are numbers.
+        rows: Cells, as many a row as there are headings.
+        notes: Sentences below the table.
+        total: Whether the last row sums up the others.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    total: bool = False
+
+
+def blocks(result: RunResult) -> tuple[Block, ...]:
+    """One block per candidate; without a comparison, one block of scores per model."""
+    candidates = dict.fromkeys(each.candidate for each in result.comparisons)
+    if not candidates:
+        return tuple(_score_block(result, model) for model in result.models)
+    return tuple(_comparison_block(result, candidate) for candidate in candidates)
+
+
+def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
+    """What the numbers hold for, as labels and texts: models, tasks, data, machine, methods."""
+    made = result.provenance
+    limit = "all documents" if result.limit is None else f"at most {result.limit} documents a task"
+    rows = [(f"model {model.name}", _model_text(model)) for model in result.models]
+    rows += [(f"task {task.task}", _task_text(task)) for task in result.tasks]
+    rows += [
+        ("documents", f"{limit}, seed {result.seed}{_prefixed(subset(result.tasks))}"),
+        ("hardware", _pairs(made.hardware) or NOTHING),
+        ("time", f"started {made.started_at}, {made.seconds:.1f} s wall time"),
+        ("peak memory", f"{made.peak_memory_bytes / 2**30:.2f} GiB"),
+        ("versions", _pairs(made.versions) or NOTHING),
+        ("commit", made.commit or NOTHING),
+        ("command", " ".join(made.command)),
+        ("intervals", _methods(result)),
+    ]
+    return (*rows, *(("warning", text) for text in result.warnings))
+
+
+def comparison_table(result: RunResult) -> Table:
+    """The result for the terminal: blocks with their verdicts, then the conditions."""
+    page = Table.grid(padding=(0, 0, 1, 0))
+    for block in blocks(result):
+        page.add_row(Group(_rich_table(block), *map(Text, block.notes)))
+    page.add_row(_rich_conditions(result))
+    return page
+
+
+def markdown(result: RunResult) -> str:
+    """The result as Markdown: verdicts first, then tables, conditions and all scores."""
+    parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
+    for block in blocks(result):
+        parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
+    listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
+    parts += ["## Conditions", "\n".join(listed)]
+    parts += ["## All scores", _markdown_table(_all_scores(result))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _comparison_block(result: RunResult, candidate: str) -> Block:
+    found = {each.task: each for each in result.comparisons if each.candidate == candidate}
+    tasks = [task for task in result.tasks if task.task in found]
+    rows = [_comparison_row(task.task, documents(task), found[task.task]) for task in tasks]
+    pooled = found.get(POOLED)
+    if pooled:
+        rows.append(_comparison_row(POOLED, str(pooled.n), pooled))
+    first = next(iter(found.values()))
+    return Block(
+        title=f"{candidate} against {first.baseline}: difference in percentage points",
+        columns=(
+            "task",
+            "n",
+            "metric",
+            "baseline %",
+            "candidate %",
+            "points",
+            f"{100 * first.confidence:g} % interval",
+            "gains / losses",
+        ),
+        rows=tuple(rows),
+        notes=_notes(pooled, [(task, found[task.task]) for task in tasks]),
+        total=pooled is not None,
+    )
+
+
+def _comparison_row(name: str, count: str, comparison: Comparison) -> tuple[str, ...]:
+    return (
+        name,
+        count,
+        "headline" if ", " in comparison.metric else comparison.metric,
+        percent(comparison.baseline_value),
+        percent(comparison.candidate_value),
+        points(comparison.difference),
+        bounds(comparison.low, comparison.high),
+        f"{comparison.gains} / {comparison.losses}",
+    )
+
+
+def _notes(
+    pooled: Comparison | None, compared: Sequence[tuple[TaskRecord, Comparison]]
+) -> tuple[str, ...]:
+    """The verdict; where tasks aren't pooled, because of their metric, this too."""
+    if pooled is None:
+        return ("No pooled difference: no task's metric is 0 or 1 for each document.",)
+    inside = [task for task, each in compared if each.method not in MEAN_METHODS]
+    sentence = verdict(pooled, inside)
+    outside = [task.task for task, _ in compared if task not in inside]
+    if not outside:
+        return (sentence,)
+    return sentence, f"Not pooled, as no right or wrong per document: {', '.join(outside)}."
+
+
+def _score_block(result: RunResult, model: ModelRecord) -> Block:
+    found = {(each.task, each.metric): each for each in result.scores if each.model == model.name}
+    rows = [
+        _score_row(documents(task), found[task.task, task.metric])
+        for task in result.tasks
+        if (task.task, task.metric) in found
+    ]
+    return Block(
+        title=f"scores of {model.name}",
+        columns=("task", "n", "metric", "score %", "95 % interval"),
+        rows=tuple(rows),
+    )
+
+
+def _score_row(count: str, score: Score) -> tuple[str, ...]:
+    return score.task, count, score.metric, percent(score.value), _score_interval(score)
+
+
+def _score_interval(score: Score) -> str:
+    """Exact bounds of a share of right answers; a dash for any other kind of score."""
+    right = round(score.value * score.n)
+    if not 0 <= right <= score.n or abs(right - score.value * score.n) > 1e-6 or not score.n:
+        return NOTHING
+    interval = exact_binomial_interval(right, score.n)
+    return f"[{percent(interval.low)}, {percent(interval.high)}]"
+
+
+def _all_scores(result: RunResult) -> Block:
+    return Block(
+        title="all scores",
+        columns=("model", "task", "metric", "documents", "score", "standard error"),
+        rows=tuple(
+            (
+                each.model,
+                each.task,
+                each.metric,
+                str(each.n),
+                f"{each.value:.4f}".replace("-", "−"),
+                NOTHING if each.stderr is None else f"{each.stderr:.4f}",
+            )
+            for each in result.scores
+        ),
+    )
+
+
+def _model_text(model: ModelRecord) -> str:
+    return (
+        f"{residual(model)}, {model.adaptation}, {model.parameters} parameters; "
+        f"weights: {model.weights} (SHA-256 {model.weights_sha256[:12]}); "
+        f"{model.dtype} on {model.device}, tp_size {model.tp_size}, batch_size {model.batch_size}; "
+        f"BOS: {model.bos}; {model.scored_requests} requests scored "
+        f"({model.scored_tokens} tokens, {model.scoring_seconds:.1f} s), "
+        f"{model.reused_requests} reused, {model.truncated_requests} truncated"
+    )
+
+
+def _task_text(task: TaskRecord) -> str:
+    return (
+        f"{task.dataset}, {task.split} split{_prefixed(subset([task]))}, "
+        f"{task.num_fewshot}-shot, {task.metric}, version {task.version}; data: {task.source} "
+        f"(SHA-256 {task.data_sha256[:12]}), prompts: SHA-256 {task.prompts_sha256[:12]}"
+    )
+
+
+def _methods(result: RunResult) -> str:
+    """How the shown intervals were computed."""
+    if result.comparisons:
+        return "; ".join(dict.fromkeys(each.method for each in result.comparisons))
+    return exact_binomial_interval(0, 1).method
+
+
+def _pairs(values: dict[str, str] | dict[str, str | int | float | list[str]]) -> str:
+    return ", ".join(
+        f"{name} {', '.join(value) if isinstance(value, list) else value}"
+        for name, value in values.items()
+    )
+
+
+def _prefixed(text: str) -> str:
+    return f", {text}" if text else ""
+
+
+def _rich_table(block: Block) -> RenderableType:
+    # Cells are Text, because a plain string's square brackets would be read as markup.
+    table = Table(
+        title=Text(block.title),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for i, column in enumerate(block.columns):
+        # Where the terminal is narrow, names and counts fold, but values never do.
+        heading = Text(column.replace("e %", "e\n%").replace("/ ", "/\n"))
+        justify: JustifyMethod = "right" if i else "left"
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=i > 1)
+    for i, row in enumerate(block.rows):
+        last = block.total and i == len(block.rows) - 1
+        if last:
+            table.add_section()
+        table.add_row(*map(Text, row), style="bold" if last else "")
+    return table
+
+
+def _rich_conditions(result: RunResult) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for label, text in conditions(result):
+        table.add_row(Text(label), Text(text))
+    return table
+
+
+def _markdown_table(block: Block) -> str:
+    ruler = ["---", *["---:"] * (len(block.columns) - 1)]
+    lines = [block.columns, ruler, *block.rows]
+    return "\n".join(f"| {' | '.join(map(_escape, line))} |" for line in lines)
+
+
+def _escape(text: str) -> str:
+    """Keep text from being read as Markdown's tables, tags or lines."""
+    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())

@@ -1,0 +1,105 @@
+"""How numbers and records read in a report: percent, points, layers, subsets.
+
+Inside, all is fractions, seconds and bytes. A minus is always the sign "−", so that a negative
+number never looks like a range or a hyphen.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ladder_eval.results.records import Comparison, ModelRecord, TaskRecord
+
+__all__ = [
+    "bounds",
+    "documents",
+    "layers",
+    "percent",
+    "points",
+    "residual",
+    "subset",
+    "verdict",
+]
+
+
+def percent(fraction: float) -> str:
+    """A fraction in percent with one decimal, such as "71.3"."""
+    return f"{100 * fraction:.1f}".replace("-", "−")
+
+
+def points(fraction: float) -> str:
+    """A difference of fractions in signed percentage points, such as "−2.8".
+
+    One decimal, or the first digit that isn't zero, so that no difference is rounded to none.
+    """
+    value = 100 * fraction
+    if abs(value) < 1e-6:
+        return "0.0"
+    text = f"{value:+.1f}" if abs(value) >= 0.05 else f"{value:+.6f}"[: _significant(value)]
+    return text.replace("-", "−")
+
+
+def bounds(low: float, high: float) -> str:
+    """An interval of differences in points, such as "[−5.4, −0.2]"."""
+    return f"[{points(low)}, {points(high)}]"
+
+
+def layers(indexes: Iterable[int]) -> str:
+    """Layer indexes with runs drawn together, such as "0–3, 8"; "none" without any."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 1 else str(r[0]) for r in runs) or "none"
+
+
+def residual(model: ModelRecord) -> str:
+    """A model's residual and where it applies, such as "hybrid ladder (layers 8–15 of 16)"."""
+    if not model.ladder_layers:
+        return f"{model.residual} ({model.num_hidden_layers} layers)"
+    return f"{model.residual} (layers {layers(model.ladder_layers)} of {model.num_hidden_layers})"
+
+
+def documents(task: TaskRecord) -> str:
+    """How many documents of how many, such as "40 of 570"; the number alone if it's all of them.
+
+    Data with another number of documents than its authors publish is named as such.
+    """
+    text = str(task.documents)
+    if task.documents != task.documents_in_split:
+        text += f" of {task.documents_in_split}"
+    if task.official_documents not in (None, task.documents_in_split):
+        text += f" (official: {task.official_documents})"
+    return text
+
+
+def subset(tasks: Sequence[TaskRecord]) -> str:
+    """What part of the official documents was evaluated, such as "subset: 40 of 570"; "" if all."""
+    evaluated = sum(task.documents for task in tasks)
+    whole = sum(max(task.official_documents or 0, task.documents_in_split) for task in tasks)
+    return "" if evaluated == whole else f"subset: {evaluated} of {whole}"
+
+
+def verdict(pooled: Comparison, tasks: Sequence[TaskRecord]) -> str:
+    """What the pooled comparison over `tasks` says in one sentence, and no more than that."""
+    part = f" ({subset(tasks)})" if subset(tasks) else ""
+    scope = f"Pooled over {pooled.n} documents{part}"
+    level = f"{100 * pooled.confidence:g} % interval"
+    if pooled.decided:
+        way = "better" if pooled.difference > 0 else "worse"
+        return (
+            f"{scope}, {pooled.candidate} is {points(abs(pooled.difference))[1:]} points {way} "
+            f"than {pooled.baseline} ({level} {points(pooled.low)} to {points(pooled.high)})."
+        )
+    half_width = points((pooled.high - pooled.low) / 2).lstrip("+")
+    return (
+        f"{scope}, the difference between {pooled.candidate} and {pooled.baseline} is too small to "
+        f"decide: the {level} {bounds(pooled.low, pooled.high)} contains zero; these documents "
+        f"could only have told a difference of about {half_width} points or more from none."
+    )
+
+
+def _significant(value: float) -> int:
+    """Characters of a number written with sign and six decimals, to its first digit not zero."""
+    digits = f"{abs(value):.6f}"
+    return 2 + next((i for i, digit in enumerate(digits) if digit not in "0."), len(digits) - 1)

@@ -1,0 +1,1 @@
+"""Frozen records, the statistics of differences, and what a run leaves on disk."""

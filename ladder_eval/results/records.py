@@ -1,0 +1,362 @@
+"""What a run says about itself, as frozen records that survive a trip through JSON.
+
+Scores, differences and interval ends are fractions (0 to 1), times are seconds, sizes are bytes.
+Percent and points exist only in `ladder_eval.report`.
+"""
+
+import json
+import types
+import typing
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from ladder_eval.errors import RecordError
+
+__all__ = [
+    "POOLED",
+    "SCHEMA_VERSION",
+    "Comparison",
+    "ModelRecord",
+    "Provenance",
+    "RunResult",
+    "Score",
+    "TaskRecord",
+    "from_json",
+    "to_json",
+]
+
+SCHEMA_VERSION: Final = 1
+"""The version of the records' fields; it rises when a field is added, removed or redefined."""
+
+POOLED: Final = "pooled"
+"""The `Comparison.task` of a comparison over the pairs of all tasks."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """Where, when and with what a run was made.
+
+    Attributes:
+        versions: Version of each package that can change a number, by its name.
+        commit: Commit of the checkout, or None outside of one.
+        hardware: What the run ran on, such as the processor's name.
+        command: The command line, one argument an entry.
+        started_at: Start, ISO 8601 with an offset from UTC.
+        seconds: Wall time.
+        peak_memory_bytes: Largest resident size of the process.
+
+    Raises:
+        RecordError: If `started_at` isn't an ISO 8601 time with an offset.
+    """
+
+    versions: dict[str, str]
+    commit: str | None
+    hardware: dict[str, str | int | float | list[str]]
+    command: tuple[str, ...]
+    started_at: str
+    seconds: float
+    peak_memory_bytes: int
+
+    def __post_init__(self) -> None:
+        if not _is_utc_time(self.started_at):
+            raise RecordError(
+                f"started_at={self.started_at!r} isn't a time like 2025-01-31T12:00:00+00:00; "
+                "give an ISO 8601 time with its offset from UTC."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelRecord:
+    """One evaluated model, how it was run, and what the scoring cost.
+
+    Attributes:
+        name: The name that scores and comparisons use.
+        residual: "standard", "ladder" or "hybrid ladder".
+        ladder_layers: Indexes (from 0) of the layers with a ladder residual.
+        num_hidden_layers: Layers in all.
+        parameters: Number of weights.
+        weights: Where the weights came from.
+        weights_sha256: Hash of the weights.
+        tokenizer_sha256: Hash of the tokenizer.
+        fingerprint: Hash of all that determines the model's answers.
+        adaptation: How the weights came to fit the residual, such as "as trained".
+        dtype: Number format of the computation.
+        device: Device of the computation.
+        tp_size: Size of the tensor-parallel group.
+        batch_size: Rows scored together.
+        bos: What was done about a beginning-of-sequence token.
+        truncated_requests: Requests cut to the model's context.
+        scored_requests: Requests that this run computed.
+        reused_requests: Requests answered from an earlier run's log.
+        scored_tokens: Tokens that this run computed.
+        scoring_seconds: Wall time of the computation alone.
+    """
+
+    name: str
+    residual: str
+    ladder_layers: tuple[int, ...]
+    num_hidden_layers: int
+    parameters: int
+    weights: str
+    weights_sha256: str
+    tokenizer_sha256: str
+    fingerprint: str
+    adaptation: str
+    dtype: str
+    device: str
+    tp_size: int
+    batch_size: int
+    bos: str
+    truncated_requests: int
+    scored_requests: int
+    reused_requests: int
+    scored_tokens: int
+    scoring_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskRecord:
+    """One task, and the data that it was evaluated on.
+
+    Attributes:
+        task: The task's name.
+        dataset: The data set's name on the hub.
+        split: The evaluated split.
+        metric: The headline metric, such as "acc_norm".
+        num_fewshot: Solved examples in a prompt.
+        version: The task's version.
+        documents: Documents evaluated.
+        documents_in_split: Documents in the split as loaded.
+        official_documents: Documents that the data set's authors publish, where known.
+        source: Where the data came from.
+        data_sha256: Hash of the data.
+        prompts_sha256: Hash of the prompts.
+    """
+
+    task: str
+    dataset: str
+    split: str
+    metric: str
+    num_fewshot: int
+    version: str
+    documents: int
+    documents_in_split: int
+    official_documents: int | None
+    source: str
+    data_sha256: str
+    prompts_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """One metric of one model on one task.
+
+    Attributes:
+        model: The model's name.
+        task: The task's name.
+        metric: The metric's name.
+        value: Mean over documents, a fraction.
+        n: Documents.
+        stderr: Standard error of `value`, where one is known.
+    """
+
+    model: str
+    task: str
+    metric: str
+    value: float
+    n: int
+    stderr: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """A candidate against its baseline, over pairs of answers to the same requests.
+
+    Attributes:
+        candidate: The candidate's name.
+        baseline: The baseline's name.
+        task: The task's name, or `POOLED`.
+        metric: The compared metric.
+        n: Pairs.
+        baseline_value: The baseline's mean, a fraction.
+        candidate_value: The candidate's mean, a fraction.
+        difference: `candidate_value` minus `baseline_value`.
+        low: Lower end of the difference's interval.
+        high: Upper end of the difference's interval.
+        confidence: The interval's coverage, such as 0.95.
+        gains: Pairs in which the candidate did better.
+        losses: Pairs in which the candidate did worse.
+        method: How the interval was computed.
+        decided: Whether the interval excludes zero.
+    """
+
+    candidate: str
+    baseline: str
+    task: str
+    metric: str
+    n: int
+    baseline_value: float
+    candidate_value: float
+    difference: float
+    low: float
+    high: float
+    confidence: float
+    gains: int
+    losses: int
+    method: str
+    decided: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """All that one run found out, without its samples.
+
+    Attributes:
+        schema_version: `SCHEMA_VERSION` of the writer.
+        run_id: The run's name.
+        suite: The suite's name.
+        limit: Documents per task at most, or None for all.
+        seed: Seed of whatever is random.
+        baseline: The baseline's name, or None where nothing is compared.
+        provenance: Versions, hardware, command and time.
+        models: The evaluated models.
+        tasks: The evaluated tasks.
+        scores: Every metric of every model on every task.
+        comparisons: Differences per task, and pooled.
+        warnings: What a reader has to know before believing the numbers.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    suite: str
+    limit: int | None
+    seed: int
+    baseline: str | None
+    provenance: Provenance
+    models: tuple[ModelRecord, ...]
+    tasks: tuple[TaskRecord, ...]
+    scores: tuple[Score, ...]
+    comparisons: tuple[Comparison, ...]
+    warnings: tuple[str, ...]
+
+
+def to_json(result: RunResult) -> str:
+    """Write a result as indented JSON with a final newline; floats keep every bit.
+
+    Raises:
+        RecordError: If a number is NaN or infinite, which JSON can't hold.
+    """
+    try:
+        return json.dumps(asdict(result), indent=2, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise RecordError(
+            f"run {result.run_id!r} holds a number that is NaN or infinite; "
+            "find the metric that gave it, and leave that metric out."
+        ) from error
+
+
+def from_json(text: str) -> RunResult:
+    """Read a result that `to_json` wrote.
+
+    Raises:
+        RecordError: If the text isn't JSON, has another schema version, or its fields are not
+            exactly those of the records.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(
+            f"the result isn't valid JSON ({error}); restore it, or run the evaluation again."
+        ) from error
+    _check_schema_version(value)
+    return typing.cast("RunResult", _decode(RunResult, value, "result"))
+
+
+def _is_utc_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _check_schema_version(value: object) -> None:
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if version is None:
+        raise RecordError(
+            "the JSON has no schema_version, so it isn't a result of ladder-eval; "
+            "point to a run's results.json."
+        )
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise RecordError(
+            f"the result has schema version {version!r}, but this ladder-eval reads "
+            f"{SCHEMA_VERSION}; use the ladder-eval that wrote it, or run the evaluation again."
+        )
+
+
+def _decode(kind: Any, value: object, where: str) -> object:
+    """Check `value` against the annotation `kind`, and turn lists and objects into records."""
+    arguments = typing.get_args(kind)
+    match typing.get_origin(kind):
+        case types.UnionType:
+            return _decode_union(arguments, value, where)
+        case origin if origin in (tuple, list) and isinstance(value, list):
+            items = [_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
+            return tuple(items) if origin is tuple else items
+        case origin if origin is dict and isinstance(value, dict):
+            return {key: _decode(arguments[1], value[key], f"{where}.{key}") for key in value}
+        case None if is_dataclass(kind) and isinstance(value, dict):
+            return _decode_record(kind, value, where)
+        case None if _is_scalar(kind, value):
+            return float(typing.cast("float", value)) if kind is float else value
+    raise RecordError(
+        f"{where} should be {_name(kind)}, but is {_shorten(value)}; "
+        "restore the result, or run the evaluation again."
+    )
+
+
+def _decode_union(kinds: tuple[Any, ...], value: object, where: str) -> object:
+    for kind in kinds:
+        try:
+            return _decode(kind, value, where)
+        except RecordError:
+            continue
+    expected = " or ".join(_name(kind) for kind in kinds)
+    raise RecordError(
+        f"{where} should be {expected}, but is {_shorten(value)}; "
+        "restore the result, or run the evaluation again."
+    )
+
+
+def _decode_record(kind: Any, value: dict[str, object], where: str) -> object:
+    names = [field.name for field in fields(kind)]
+    if wrong := [name for name in names if name not in value]:
+        problem = f"lacks {', '.join(wrong)}"
+    elif wrong := [name for name in value if name not in names]:
+        problem = f"has the unknown {', '.join(wrong)}"
+    else:
+        hints = typing.get_type_hints(kind)
+        return kind(
+            **{name: _decode(hints[name], value[name], f"{where}.{name}") for name in names}
+        )
+    raise RecordError(f"{where} {problem}; restore the result, or run the evaluation again.")
+
+
+def _is_scalar(kind: Any, value: object) -> bool:
+    # bool is a subclass of int, and JSON writes a whole float as an int only if someone edits it.
+    if isinstance(value, bool):
+        return kind is bool
+    if kind is float:
+        return isinstance(value, int | float)
+    return isinstance(value, kind)
+
+
+def _name(kind: Any) -> str:
+    if kind is types.NoneType:
+        return "null"
+    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

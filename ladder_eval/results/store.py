@@ -1,0 +1,234 @@
+"""The folder of one run: its lock, its answers, its result, its samples and its report."""
+
+import hashlib
+import io
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import filelock
+import pandas as pd
+import pyarrow as pa
+
+from ladder_eval.errors import RecordError
+from ladder_eval.results.files import atomic_write
+from ladder_eval.results.pairing import Sample
+from ladder_eval.results.records import RunResult, from_json, to_json
+from ladder_eval.results.requests import RequestLog
+
+__all__ = [
+    "RESULT_NAME",
+    "SAMPLES_NAME",
+    "SAMPLE_COLUMNS",
+    "RunFolder",
+    "atomic_write",
+    "find_runs",
+    "read_result",
+    "read_samples",
+    "samples_of",
+]
+
+RESULT_NAME: Final = "results.json"
+"""Name of the file with the `RunResult`; a folder that has one is a run."""
+
+SAMPLES_NAME: Final = "samples.parquet"
+"""Name of the file with one row per model, document and filter."""
+
+LOCK_NAME: Final = "run.lock"
+
+SAMPLE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("model", pa.string(), nullable=False),
+        pa.field("task", pa.string(), nullable=False),
+        pa.field("group", pa.string()),
+        pa.field("filter", pa.string(), nullable=False),
+        pa.field("doc_id", pa.int64(), nullable=False),
+        pa.field("doc_hash", pa.string(), nullable=False),
+        pa.field("prompt_hash", pa.string(), nullable=False),
+        pa.field("target_hash", pa.string(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+        pa.field("metrics", pa.string(), nullable=False),
+        pa.field("target", pa.string(), nullable=False),
+        pa.field("answers", pa.string(), nullable=False),
+        pa.field("document", pa.string(), nullable=False),
+    ]
+)
+
+SAMPLE_COLUMNS: Final[tuple[str, ...]] = tuple(SAMPLE_SCHEMA.names)
+"""Columns of the samples, in order; only `group` may be missing in a row.
+
+`model`, `task`, `group` and `filter` name; `doc_id` is the document's row in the split, and
+`doc_hash`, `prompt_hash` and `target_hash` are hashes of the document, its prompts and its target.
+`value` is the headline metric `metric`, a fraction; `metrics` is a JSON object of all metrics.
+`target` is text, `answers` a JSON list of the model's answers, `document` a JSON object.
+"""
+
+
+class RunFolder:
+    """One run's folder, held by one process at a time.
+
+    Every file but the log of answers is replaced as a whole, so a crash never leaves half a file.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path, lock: filelock.BaseFileLock) -> None:
+        """Take over a folder whose lock is held; `RunFolder.open` is the way to get one."""
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Make the folder if need be, make sure that it can be written, and lock it.
+
+        Raises:
+            RecordError: If the folder can't be made or written, or another process holds it.
+        """
+        lock = filelock.FileLock(path / LOCK_NAME)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            # Permission bits say too little: root ignores them, and a mount may be read-only.
+            tempfile.TemporaryFile(dir=path).close()
+            lock.acquire(blocking=False)
+        except filelock.Timeout as error:
+            raise RecordError(
+                f"another process is writing to {path}; wait for it, or choose another folder."
+            ) from error
+        except OSError as error:
+            raise RecordError(
+                f"can't write to {path} ({error.strerror or error}); choose another folder."
+            ) from error
+        return cls(path, lock)
+
+    def requests(self, name: str) -> RequestLog:
+        """The log of answers under a name, such as a model's."""
+        return RequestLog(self.path / "requests" / f"{_slug(name)}.jsonl")
+
+    def write_result(self, result: RunResult) -> None:
+        """Write the result, which makes the folder a run.
+
+        Raises:
+            RecordError: If it can't be written, or holds a number that is NaN or infinite.
+        """
+        atomic_write(self.path / RESULT_NAME, to_json(result))
+
+    def write_samples(self, samples: pd.DataFrame) -> None:
+        """Write the samples, one row per model, document and filter.
+
+        Raises:
+            RecordError: If the columns aren't `SAMPLE_COLUMNS`, a cell doesn't fit its column, or
+                the file can't be written.
+        """
+        if tuple(samples.columns) != SAMPLE_COLUMNS:
+            raise RecordError(
+                f"samples have the columns {', '.join(map(str, samples.columns))}; "
+                f"give them {', '.join(SAMPLE_COLUMNS)}."
+            )
+        buffer = io.BytesIO()
+        try:
+            samples.to_parquet(buffer, index=False, schema=SAMPLE_SCHEMA)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise RecordError(f"a sample doesn't fit its column ({error}); correct it.") from error
+        atomic_write(self.path / SAMPLES_NAME, buffer.getvalue())
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a text file such as report.md, and return its path.
+
+        Raises:
+            RecordError: If it can't be written.
+        """
+        atomic_write(self.path / name, text)
+        return self.path / name
+
+    def close(self) -> None:
+        """Let other processes have the folder."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_result(path: Path) -> RunResult:
+    """Read the result of a run, given its folder or its results.json.
+
+    Raises:
+        RecordError: If there's no result, or it can't be trusted.
+    """
+    file = path / RESULT_NAME if path.is_dir() else path
+    with _reading(file):
+        text = file.read_text(encoding="utf-8")
+    try:
+        return from_json(text)
+    except RecordError as error:
+        raise RecordError(f"{file}: {error}") from error
+
+
+def read_samples(folder: Path) -> pd.DataFrame:
+    """Read the samples of a run; the columns are `SAMPLE_COLUMNS`.
+
+    Raises:
+        RecordError: If there are no samples, or the file isn't one that `write_samples` wrote.
+    """
+    file = folder / SAMPLES_NAME
+    with _reading(file):
+        samples = pd.read_parquet(file)
+    if tuple(samples.columns) != SAMPLE_COLUMNS:
+        raise RecordError(
+            f"{file} has other columns than this ladder-eval writes; "
+            "use the ladder-eval that wrote it, or run the evaluation again."
+        )
+    return samples
+
+
+def samples_of(samples: pd.DataFrame, model: str) -> list[Sample]:
+    """One model's rows of the samples, in order, as `pair` takes them."""
+    names = ["task", "metric", "filter", "doc_hash", "prompt_hash", "value"]
+    rows = samples.loc[samples["model"] == model, names].to_dict("records")
+    return [Sample(**{str(name): value for name, value in row.items()}) for row in rows]
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """All folders at or below `folder` that hold a result, sorted.
+
+    Raises:
+        RecordError: If `folder` isn't a folder.
+    """
+    if not folder.is_dir():
+        raise RecordError(f"{folder} isn't a folder; give one that holds runs.")
+    return sorted(file.parent for file in folder.rglob(RESULT_NAME) if file.is_file())
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise RecordError(
+            f"there's no {file}, so {file.parent} isn't a finished run; give a run's folder."
+        ) from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RecordError(
+            f"can't read {file} ({error}); restore it, or run the evaluation again."
+        ) from error
+
+
+def _slug(name: str) -> str:
+    """A file name for any name; a hash keeps apart what replaced characters would make equal."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80]
+    if plain == name:
+        return name
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,327 @@
+"""The main job: candidates beside a baseline, on the same requests, into one folder."""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from ladder_eval.engine.estimate import seconds_per_token
+from ladder_eval.errors import CheckpointError, UsageError
+from ladder_eval.harness.adapter import LadderLM
+from ladder_eval.harness.catalogue import DataSources
+from ladder_eval.harness.evaluation import (
+    PreparedTask,
+    estimate_tokens,
+    prepare,
+    run_suite,
+    sample_rows,
+    write_lm_eval_layout,
+)
+from ladder_eval.harness.suites import Suite, load_suite, suite_of
+from ladder_eval.models.checkpoint import load_model, tokenizer_sha256, weights_sha256
+from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.selection import (
+    SelectedModel,
+    WeightSources,
+    dense_baseline,
+    select,
+)
+from ladder_eval.options import RunOptions
+from ladder_eval.report.leaderboard import leaderboard, to_csv
+from ladder_eval.report.tables import markdown
+from ladder_eval.results import provenance
+from ladder_eval.results.records import (
+    ModelRecord,
+    Provenance,
+    RunResult,
+    TaskRecord,
+)
+from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
+from ladder_eval.results.summary import comparisons, scores
+from ladder_eval.terminal import Terminal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """Where and how the models compute."""
+
+    device: torch.device
+    dtype: str
+    batch_size: int
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype as torch knows it."""
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One model of a run, with the hashes that tell its answers from others'."""
+
+    model: SelectedModel
+    weights_sha256: str
+    tokenizer_sha256: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that determines the model's answers but the dtype."""
+        config = json.dumps(self.model.config.to_dict(), sort_keys=True)
+        parts = (config, self.weights_sha256, self.tokenizer_sha256)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
+    """Evaluate the models, and write and return the result and its folder.
+
+    A run's folder is named after what is asked, so that the same command again goes on with the
+    answers that are already there.
+
+    Raises:
+        LadderEvalError: with one sentence that says what to do.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    execution = _execution(options)
+    suite = suite_of(options.tasks) if options.tasks else load_suite(options.suite)
+    limit = options.limit or suite.limit
+    arms, baseline = _select_arms(options, terminal.say)
+    run_id = _run_id(arms, suite, limit, options.seed, execution.dtype)
+    with RunFolder.open(options.output_dir / run_id) as folder:
+        sources = DataSources(
+            data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
+        )
+        with terminal.working("reading data"):
+            tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
+            plan = _plan(arms, tasks, execution)
+        terminal.say(plan)
+        evaluations = [_evaluate(arm, tasks, execution, folder, terminal) for arm in arms]
+        samples = pd.concat([evaluation.samples for evaluation in evaluations], ignore_index=True)
+        models = tuple(evaluation.record for evaluation in evaluations)
+        result = RunResult(
+            run_id=run_id,
+            suite=suite.name,
+            limit=limit,
+            seed=options.seed,
+            baseline=baseline,
+            provenance=_provenance(execution, started, time.perf_counter() - clock),
+            models=models,
+            tasks=tuple(_task_record(task, samples) for task in tasks),
+            scores=scores(samples),
+            comparisons=comparisons(baseline, samples),
+            warnings=tuple(warning for e in evaluations for warning in e.warnings),
+        )
+        _write(folder, result, samples)
+    return result, folder.path
+
+
+def _execution(options: RunOptions) -> Execution:
+    cuda = torch.cuda.is_available()
+    name = options.device or ("cuda" if cuda else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UsageError(f"Unknown device {name!r}; give cpu, cuda or cuda:N.") from None
+    if device.type == "cuda" and (not cuda or (device.index or 0) >= torch.cuda.device_count()):
+        raise UsageError(f"There is no device {name} here; use --device cpu.")
+    dtype = options.dtype or ("bfloat16" if device.type == "cuda" else "float32")
+    return Execution(device=device, dtype=dtype, batch_size=options.batch_size)
+
+
+def _select_arms(
+    options: RunOptions, notify: Callable[[str], None]
+) -> tuple[list[Arm], str | None]:
+    """The baseline, if any, then the candidates; and the baseline's name."""
+    sources = WeightSources(
+        model_dir=options.model_dir, prefer_hub=options.prefer_hub, notify=notify
+    )
+    candidates = [select(name, choice=options.residual, sources=sources) for name in options.model]
+    wanted = options.baseline
+    if wanted is None and not options.no_baseline:
+        wanted = dense_baseline(candidates)
+    if wanted is None:
+        return [_arm(model) for model in candidates], None
+    baseline = select(wanted, choice=ResidualChoice(), sources=sources)
+    others = [model for model in candidates if model.name != baseline.name]
+    names = [baseline.name, *(model.name for model in others)]
+    if len(set(names)) != len(names):
+        raise UsageError(f"Two models have the name {max(names, key=names.count)}; rename one.")
+    return [_arm(model) for model in (baseline, *others)], baseline.name
+
+
+def _arm(model: SelectedModel) -> Arm:
+    return Arm(
+        model=model,
+        weights_sha256=weights_sha256(model.folder),
+        tokenizer_sha256=tokenizer_sha256(model.folder),
+    )
+
+
+def _run_id(arms: Sequence[Arm], suite: Suite, limit: int | None, seed: int, dtype: str) -> str:
+    names = [(task.name, task.headline, task.version) for task in suite.tasks]
+    asked = json.dumps([[arm.fingerprint for arm in arms], names, limit, seed, dtype])
+    return f"{suite.name}-{arms[-1].model.name}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+
+
+def _plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Execution) -> str:
+    """What will run and how long it should take, in a line."""
+    tokens = len(arms) * estimate_tokens(tasks)
+    pace = seconds_per_token(
+        arms[0].model.config, dtype=execution.torch_dtype, device=execution.device
+    )
+    documents = sum(len(rows) for task in tasks for rows in task.chosen.values())
+    names = " and ".join(f"{arm.model.name} ({arm.model.config.residual})" for arm in arms)
+    return (
+        f"Scoring {names} on {documents} documents of {len(tasks)} tasks, "
+        f"{execution.dtype} on {execution.device}: about {tokens:,.0f} tokens, "
+        f"{_duration(tokens * pace)}; answers already recorded are not scored again."
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Evaluation:
+    record: ModelRecord
+    samples: pd.DataFrame
+    warnings: tuple[str, ...]
+
+
+def _evaluate(
+    arm: Arm,
+    tasks: Sequence[PreparedTask],
+    execution: Execution,
+    folder: RunFolder,
+    terminal: Terminal,
+) -> _Evaluation:
+    """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
+    model = arm.model
+    clock = time.perf_counter()
+    with folder.requests(model.name) as log, terminal.scoring(model.name) as progress:
+        lm = LadderLM(
+            identity=(arm.fingerprint, execution.dtype),
+            load=partial(
+                load_model,
+                model.folder,
+                model.config,
+                dtype=execution.torch_dtype,
+                device=execution.device,
+            ),
+            tokenizer=_tokenizer(model.folder),
+            max_length=model.config.max_position_embeddings,
+            log=log,
+            batch_size=execution.batch_size,
+            progress=progress,
+        )
+        result = run_suite(lm, tasks)
+        cut_bytes = log.cut_bytes
+    record = _model_record(arm, execution, lm, time.perf_counter() - clock)
+    rows = pd.DataFrame(sample_rows(model.name, tasks, result), columns=list(SAMPLE_COLUMNS))
+    arguments = {"dtype": execution.dtype, "fingerprint": arm.fingerprint}
+    write_lm_eval_layout(folder.path / "lm_eval", model.name, arguments, result)
+    return _Evaluation(record=record, samples=rows, warnings=_warnings(record, cut_bytes))
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"The tokenizer in {folder} can't be read: {error}") from None
+    return tokenizer
+
+
+def _model_record(arm: Arm, execution: Execution, lm: LadderLM, seconds: float) -> ModelRecord:
+    config = arm.model.config
+    return ModelRecord(
+        name=arm.model.name,
+        residual=config.residual,
+        ladder_layers=config.ladder_layers,
+        num_hidden_layers=config.num_hidden_layers,
+        parameters=config.parameters,
+        weights=arm.model.weights,
+        weights_sha256=arm.weights_sha256,
+        tokenizer_sha256=arm.tokenizer_sha256,
+        fingerprint=arm.fingerprint,
+        adaptation=arm.model.adaptation,
+        dtype=execution.dtype,
+        device=str(execution.device),
+        tp_size=1,
+        batch_size=execution.batch_size,
+        bos=lm.bos_policy,
+        truncated_requests=lm.tally.truncated_requests,
+        scored_requests=lm.tally.scored_requests,
+        reused_requests=lm.tally.reused_requests,
+        scored_tokens=lm.tally.scored_tokens,
+        scoring_seconds=seconds,
+    )
+
+
+def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:
+    found = []
+    if record.truncated_requests:
+        found.append(
+            f"{record.name}: {record.truncated_requests} requests were longer than the model can "
+            "read and lost the start of their context."
+        )
+    if cut_bytes:
+        found.append(
+            f"{record.name}: the last {cut_bytes} bytes of recorded answers were torn and were "
+            "scored anew."
+        )
+    return tuple(found)
+
+
+def _task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
+    task = prepared.task
+    split = task.parts[0].evaluated
+    own = samples[(samples["task"] == task.name) & (samples["model"] == samples["model"].iloc[0])]
+    prompts = hashlib.sha256("\n".join(own["prompt_hash"]).encode()).hexdigest()
+    return TaskRecord(
+        task=task.name,
+        dataset=split.hub_id,
+        split=split.name,
+        metric=task.headline,
+        num_fewshot=task.num_fewshot,
+        version=task.version,
+        documents=len(own),
+        documents_in_split=prepared.documents_in_split,
+        official_documents=prepared.official_documents,
+        source=prepared.source,
+        data_sha256=prepared.data_sha256,
+        prompts_sha256=prompts,
+    )
+
+
+def _provenance(execution: Execution, started: datetime, seconds: float) -> Provenance:
+    on_gpu = execution.device.type == "cuda"
+    accelerators = [torch.cuda.get_device_name(execution.device)] if on_gpu else []
+    return Provenance(
+        versions=provenance.versions(),
+        commit=provenance.commit(),
+        hardware=provenance.hardware(accelerators),
+        command=tuple(sys.argv),
+        started_at=started.isoformat(timespec="seconds"),
+        seconds=seconds,
+        peak_memory_bytes=provenance.peak_memory_bytes(),
+    )
+
+
+def _write(folder: RunFolder, result: RunResult, samples: pd.DataFrame) -> None:
+    """Everything that a reader opens; the result comes last, since it makes the folder a run."""
+    folder.write_samples(samples)
+    folder.write_text("report.md", markdown(result))
+    folder.write_text("leaderboard.csv", to_csv(leaderboard([result])))
+    folder.write_result(result)

@@ -1,0 +1,86 @@
+"""What the user sees: progress on standard error, tables on standard output."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+
+class Terminal:
+    """How a run goes on, on standard error.
+
+    Lines, a spinner while nothing can be counted, and a bar a model in tokens. Where standard
+    error is no terminal, spinner and bars are left out.
+    """
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self._console.print(line, soft_wrap=True, markup=False)
+
+    @contextmanager
+    def working(self, on: str) -> Iterator[None]:
+        """Show a spinner until the block is left."""
+        with self._console.status(on):
+            yield
+
+    @contextmanager
+    def scoring(self, model: str) -> Iterator["ScoringBar"]:
+        """Show a bar for the scoring of one model."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} tokens"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self._console) as progress:
+            yield ScoringBar(progress, model)
+
+
+class ScoringBar:
+    """The bar of one model; it appears when scoring starts."""
+
+    def __init__(self, progress: Progress, model: str) -> None:
+        self._progress = progress
+        self._model = model
+        self._bar: TaskID | None = None
+
+    def start(self, tokens: int) -> None:
+        """This many more tokens are going to be scored."""
+        if self._bar is None:
+            self._bar = self._progress.add_task(self._model, total=tokens)
+        else:
+            self._progress.update(self._bar, total=self._total(self._bar) + tokens)
+
+    def advance(self, tokens: int) -> None:
+        """This many more tokens are scored, and their answers are on disk."""
+        if self._bar is not None:
+            self._progress.advance(self._bar, tokens)
+
+    def _total(self, bar: TaskID) -> float:
+        return self._progress.tasks[self._progress.task_ids.index(bar)].total or 0
+
+
+def print_page(page: RenderableType) -> None:
+    """Print a table or a page of them on standard output, at least 100 columns wide in a file."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(100, console.width)
+    console.print(page)
+
+
+def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A plain table; whole numbers are set to the right, with their thousands apart."""
+    cells = [list(row) for row in rows]
+    table = Table(title=Text(title), title_justify="left")
+    for index, heading in enumerate(headings):
+        numeric = all(isinstance(row[index], int) for row in cells)
+        table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
+    return table

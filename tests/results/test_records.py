@@ -1,0 +1,166 @@
+"""Records survive JSON, and a damaged or foreign record is one sentence."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ladder_eval.errors import RecordError
+from ladder_eval.results.records import (
+    SCHEMA_VERSION,
+    Comparison,
+    ModelRecord,
+    Provenance,
+    RunResult,
+    Score,
+    TaskRecord,
+    from_json,
+    to_json,
+)
+
+
+@pytest.fixture
+def result():
+    return RunResult(
+        run_id="r1",
+        suite="commonsense",
+        limit=None,
+        seed=0,
+        baseline="dense",
+        provenance=Provenance(
+            versions={"ladder-eval": "0.1.0"},
+            commit=None,
+            hardware={"cpu": "x", "cores": 2, "ghz": 2.5, "flags": ["a", "b"]},
+            command=("ladder-eval", "run"),
+            started_at="2025-01-31T12:00:00+00:00",
+            seconds=0.1 + 0.2,
+            peak_memory_bytes=2**40 + 1,
+        ),
+        models=(
+            ModelRecord(
+                name="ladder",
+                residual="hybrid ladder",
+                ladder_layers=(2, 3),
+                num_hidden_layers=4,
+                parameters=10,
+                weights="hub",
+                weights_sha256="aa",
+                tokenizer_sha256="bb",
+                fingerprint="cc",
+                adaptation="as trained",
+                dtype="float32",
+                device="cpu",
+                tp_size=1,
+                batch_size=8,
+                bos="added",
+                truncated_requests=0,
+                scored_requests=4,
+                reused_requests=0,
+                scored_tokens=99,
+                scoring_seconds=1.5,
+            ),
+        ),
+        tasks=(
+            TaskRecord(
+                task="arc",
+                dataset="allenai/ai2_arc",
+                split="test",
+                metric="acc",
+                num_fewshot=0,
+                version="1",
+                documents=3,
+                documents_in_split=3,
+                official_documents=None,
+                source="hub",
+                data_sha256="dd",
+                prompts_sha256="ee",
+            ),
+        ),
+        scores=(Score(model="ladder", task="arc", metric="acc", value=1 / 3, n=3, stderr=None),),
+        comparisons=(
+            Comparison(
+                candidate="ladder",
+                baseline="dense",
+                task="arc",
+                metric="acc",
+                n=3,
+                baseline_value=2 / 3,
+                candidate_value=1 / 3,
+                difference=-1 / 3,
+                low=-0.9,
+                high=0.5,
+                confidence=0.95,
+                gains=0,
+                losses=1,
+                method="exact",
+                decided=False,
+            ),
+        ),
+        warnings=("“quoted”",),
+    )
+
+
+def test_round_trip_keeps_every_value_and_type(result):
+    again = from_json(to_json(result))
+    assert again == result
+    assert again.schema_version == SCHEMA_VERSION
+    assert again.models[0].ladder_layers == (2, 3)
+    assert type(again.provenance.hardware["cores"]) is int
+    assert type(again.provenance.hardware["ghz"]) is float
+    assert again.provenance.hardware["flags"] == ["a", "b"]
+    assert again.scores[0].value.hex() == (1 / 3).hex()
+
+
+def change(result, path, value):
+    """The JSON of a result with one value replaced, added, or (by ...) removed."""
+    data = json.loads(to_json(result))
+    *parents, last = path
+    target = data
+    for step in parents:
+        target = target[step]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 1; use"),
+        (["schema_version"], True, "schema version True"),
+        (["schema_version"], ..., "no schema_version"),
+        (["seed"], ..., "result lacks seed"),
+        (["colour"], 1, "result has the unknown colour"),
+        (["seed"], "0", r"result.seed should be int, but is '0'"),
+        (["seed"], True, r"result.seed should be int, but is True"),
+        (["limit"], 1.5, r"result.limit should be int or null, but is 1.5"),
+        (["models"], {}, r"result.models should be tuple"),
+        (["models", 0, "ladder_layers"], [1, "2"], r"result.models\[0\].ladder_layers\[1\]"),
+        (["scores", 0, "n"], None, r"result.scores\[0\].n should be int"),
+        (["provenance", "versions"], {"a": 1}, r"result.provenance.versions.a should be str"),
+        (["provenance", "started_at"], "yesterday", "started_at='yesterday' isn't a time"),
+        (["provenance", "started_at"], "2025-01-31T12:00:00", "offset from UTC"),
+    ],
+)
+def test_other_fields_are_refused_in_one_sentence(result, path, value, message):
+    with pytest.raises(RecordError, match=message):
+        from_json(change(result, path, value))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "3"])
+def test_no_json_and_no_result_are_refused(text):
+    with pytest.raises(RecordError):
+        from_json(text)
+
+
+def test_whole_number_may_stand_for_a_float(result):
+    again = from_json(change(result, ["provenance", "seconds"], 3))
+    assert type(again.provenance.seconds) is float
+
+
+def test_nan_is_refused(result):
+    bad = replace(result, scores=(replace(result.scores[0], value=float("nan")),))
+    with pytest.raises(RecordError, match="NaN"):
+        to_json(bad)

@@ -1,0 +1,149 @@
+"""The log of answers: what `append` promised is there again, whatever happens to the file's end."""
+
+import os
+
+import pytest
+
+from ladder_eval.errors import RecordError
+from ladder_eval.results.requests import RequestLog, request_key
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "log.jsonl"
+
+
+def fill(path, answers):
+    with RequestLog(path) as log:
+        log.append(answers)
+
+
+def test_answers_return_bit_for_bit(path):
+    answers = {"a": [-0.1 - 0.2, True], "b": "text\n\u2028\r“”", "c": [5e-324, -1e308, 1 / 3]}
+    fill(path, answers)
+    with RequestLog(path) as log:
+        assert {key: log.get(key) for key in answers} == answers
+        assert log.get("a")[0].hex() == (-0.1 - 0.2).hex()
+        assert log.cut_bytes == 0
+        assert len(log) == 3
+        assert "a" in log
+        assert "z" not in log
+        assert log.get("z") is None
+
+
+def test_an_answer_is_the_same_before_and_after_reopening(path):
+    with RequestLog(path) as log:
+        log.append({"a": (-1.5, False)})
+        now = log.get("a")
+    with RequestLog(path) as log:
+        assert log.get("a") == now == [-1.5, False]
+
+
+def test_appends_grow_the_file_and_the_last_answer_counts(path):
+    fill(path, {"a": 1})
+    before = path.read_bytes()
+    fill(path, {"b": 2, "a": 3})
+    assert path.read_bytes().startswith(before)
+    assert path.read_bytes().count(b"\n") == 3
+    with RequestLog(path) as log:
+        assert (log.get("a"), log.get("b"), len(log)) == (3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b'{"key":"x","answer":1}',  # whole but for its end of line
+        b'{"key":"x","ans',
+        b"\x00" * 40,
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b'{"key":1,"answer":1}\n',
+        b'{"key":"x"}\n',
+        b'{"key":"x","answer":1,"more":2}\n',
+        b"\n",
+    ],
+)
+def test_bad_tail_is_cut_off_and_reported(path, tail):
+    fill(path, {"a": 1, "b": 2})
+    good = path.read_bytes()
+    path.write_bytes(good + tail)
+    with RequestLog(path) as log:
+        assert log.cut_bytes == len(tail)
+        assert len(log) == 2
+        log.append({"c": 3})
+    assert path.read_bytes() == good + b'{"key":"c","answer":3}\n'
+
+
+def test_every_truncation_leaves_a_prefix_of_the_answers(path):
+    fill(path, {"a": [-1.25, True], "b": "é", "c": 3})
+    content = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
+    for size in range(len(content) + 1):
+        path.write_bytes(content[:size])
+        with RequestLog(path) as log:
+            whole = sum(end <= size for end in ends)
+            assert len(log) == whole
+            assert log.cut_bytes == size - ([0, *ends][whole])
+
+
+def test_nothing_after_a_bad_line_is_trusted(path):
+    fill(path, {"a": 1, "b": 2, "c": 3})
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second.replace(b'"key"', b'"kex"') + third)
+    with RequestLog(path) as log:
+        assert "a" in log
+        assert "c" not in log
+        assert log.cut_bytes == len(second + third)
+    assert path.read_bytes() == first
+
+
+def test_append_is_on_disk_before_it_returns(path, monkeypatch):
+    sizes = []
+    with RequestLog(path) as log:
+        monkeypatch.setattr(os, "fsync", lambda fd: sizes.append(os.fstat(fd).st_size))
+        log.append({"a": 1, "b": 2})
+    assert sizes == [path.stat().st_size]
+
+
+def test_failed_append_leaves_the_log_as_it_was(path, monkeypatch):
+    def fail(fd):
+        raise OSError(28, "No space left on device")
+
+    with RequestLog(path) as log:
+        log.append({"a": 1})
+        good = path.read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            with pytest.raises(RecordError, match="No space left on device"):
+                log.append({"b": 2})
+        assert "b" not in log
+        assert path.read_bytes() == good
+        log.append({"c": 3})
+    with RequestLog(path) as log:
+        assert (log.cut_bytes, len(log)) == (0, 2)
+
+
+def test_unwritable_place_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "log.jsonl", tmp_path):
+        with pytest.raises(RecordError, match="can't keep answers in"):
+            RequestLog(path)
+
+
+def test_keys_are_unambiguous():
+    parts = [
+        ("ab", "c"),
+        ("a", "bc"),
+        ("abc",),
+        (1,),
+        ("1",),
+        ([1],),
+        ([1, 2],),
+        ([1], [2]),
+        (1, 2),
+    ]
+    keys = {request_key(*each) for each in parts}
+    assert len(keys) == len(parts)
+    assert all(len(key) == 64 and int(key, 16) >= 0 for key in keys)
+    assert request_key("model", (1, 2)) == request_key("model", [1, 2])
+    assert len(request_key("\udcff")) == 64
