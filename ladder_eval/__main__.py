@@ -122,10 +122,11 @@ def run(
 @app.command()
 def models() -> None:
     """List the named models: shape, residual, baseline, and where their weights come from."""
-    from ladder_eval.models.registry import MODEL_HEADINGS, model_rows
+    from ladder_eval.models import registry
     from ladder_eval.terminal import listing, print_page
 
-    print_page(listing("Named models", MODEL_HEADINGS, model_rows()))
+    print_page(listing("Named models", registry.MODEL_HEADINGS, registry.model_rows()))
+    print_page(listing("Their weights", registry.WEIGHTS_HEADINGS, registry.weights_rows()))
 
 
 @app.command()

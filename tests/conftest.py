@@ -1,0 +1,105 @@
+"""Small models, a tokenizer and data that the tests make themselves."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+from transformers import LlamaConfig, LlamaForCausalLM
+
+TINY = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 258,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+    "initializer_range": 0.2,  # large enough that answers differ clearly
+}
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A byte-level tokenizer: 256 bytes, <s> and </s>, no padding token, no BOS added."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(BPE({token: i for i, token in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "clean_up_tokenization_spaces": False,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def write_checkpoint(folder: Path, seed: int = 0, **changes: object) -> Path:
+    """A random Llama model as transformers saves it, with the tokenizer above."""
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(LlamaConfig(**(TINY | changes)))
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dense random checkpoint folder."""
+    return write_checkpoint(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made-up rows for arc_easy and piqa, as --data-dir takes them."""
+    folder = tmp_path_factory.mktemp("data")
+    words = [
+        "stone",
+        "river",
+        "cloud",
+        "lamp",
+        "wheel",
+        "paper",
+        "garden",
+        "bridge",
+        "window",
+        "forest",
+    ]
+    arc = [
+        {
+            "id": f"q{i}",
+            "question": f"Which {words[i % 10]} is number {i}?",
+            "choices": {
+                "text": [f"{words[(i + k) % 10]} {k * i}" for k in range(4)],
+                "label": list("ABCD"),
+            },
+            "answerKey": "ABCD"[i % 4],
+        }
+        for i in range(30)
+    ]
+    piqa = [
+        {
+            "goal": f"Carry {i} pieces of {words[i % 10]}",
+            "sol1": f"use a {words[(i + 1) % 10]}",
+            "sol2": f"use the {words[(i + 3) % 10]} twice",
+            "label": i % 2,
+        }
+        for i in range(20)
+    ]
+    _write(folder / "ai2_arc" / "ARC-Easy" / "validation.parquet", arc)
+    _write(folder / "piqa" / "default" / "validation.parquet", piqa)
+    return folder
+
+
+def _write(file: Path, rows: list[dict[str, object]]) -> None:
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), file)
