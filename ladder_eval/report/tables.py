@@ -3,7 +3,7 @@
 Both print the same `Block` records and the same conditions, so they can't disagree.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,11 +75,11 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
 
 
 def comparison_table(result: RunResult) -> Table:
-    """The result for the terminal: blocks with their verdicts, then the conditions."""
+    """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
     page = Table.grid(padding=(0, 0, 1, 0))
     for block in blocks(result):
-        page.add_row(Group(_rich_table(block), *map(Text, block.notes)))
-    page.add_row(_rich_conditions(result))
+        page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
+    page.add_row(Group(*map(Text, _brief_conditions(result))))
     return page
 
 
@@ -103,16 +103,16 @@ def _comparison_block(result: RunResult, candidate: str) -> Block:
         rows.append(_comparison_row(POOLED, str(pooled.n), pooled))
     first = next(iter(found.values()))
     return Block(
-        title=f"{candidate} against {first.baseline}: difference in percentage points",
+        title=f"{candidate} (cand.) against {first.baseline} (base): difference in points",
         columns=(
             "task",
             "n",
             "metric",
-            "baseline %",
-            "candidate %",
+            "base %",
+            "cand. %",
             "points",
             f"{100 * first.confidence:g} % interval",
-            "gains / losses",
+            "+/−",
         ),
         rows=tuple(rows),
         notes=_notes(pooled, [(task, found[task.task]) for task in tasks]),
@@ -129,7 +129,7 @@ def _comparison_row(name: str, count: str, comparison: Comparison) -> tuple[str,
         percent(comparison.candidate_value),
         points(comparison.difference),
         bounds(comparison.low, comparison.high),
-        f"{comparison.gains} / {comparison.losses}",
+        f"{comparison.gains}/{comparison.losses}",
     )
 
 
@@ -232,18 +232,16 @@ def _prefixed(text: str) -> str:
 def _rich_table(block: Block) -> RenderableType:
     # Cells are Text, because a plain string's square brackets would be read as markup.
     table = Table(
-        title=Text(block.title),
-        title_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         collapse_padding=True,
     )
     for i, column in enumerate(block.columns):
-        # Where the terminal is narrow, names and counts fold, but values never do.
-        heading = Text(column.replace("e %", "e\n%").replace("/ ", "/\n"))
+        # Where the terminal is narrow, counts fold, but names and values never do.
+        heading = Text(column.removesuffix(" %") + "\n%" if column.endswith(" %") else column)
         justify: JustifyMethod = "right" if i else "left"
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=i > 1)
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=i != 1)
     for i, row in enumerate(block.rows):
         last = block.total and i == len(block.rows) - 1
         if last:
@@ -252,11 +250,26 @@ def _rich_table(block: Block) -> RenderableType:
     return table
 
 
-def _rich_conditions(result: RunResult) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for label, text in conditions(result):
-        table.add_row(Text(label), Text(text))
-    return table
+def _brief_conditions(result: RunResult) -> Iterator[str]:
+    """The conditions without which the numbers mean nothing; report.md has them all."""
+    made = result.provenance
+    for model in result.models:
+        yield (
+            f"{model.name}: {residual(model)}, {model.adaptation}; {model.dtype} on "
+            f"{model.device}, tp_size {model.tp_size}, batch_size {model.batch_size}."
+        )
+    shots = sorted({task.num_fewshot for task in result.tasks})
+    splits = sorted({task.split for task in result.tasks})
+    yield (
+        "+/−: documents that only the candidate, only the baseline has right. "
+        f"{' and '.join(f'{each}-shot' for each in shots)} on {' and '.join(splits)} splits, "
+        f"seed {result.seed}. Intervals: {_methods(result)}."
+    )
+    yield (
+        f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
+        f"{made.seconds:.0f} s wall time, {made.peak_memory_bytes / 2**30:.2f} GiB peak memory."
+    )
+    yield from (f"Warning: {text}" for text in result.warnings)
 
 
 def _markdown_table(block: Block) -> str:
