@@ -87,8 +87,9 @@ def _target_logprobs(model: Transformer, hidden: Tensor, targets: Tensor) -> tup
     logprobs, greedy = [], []
     for states, tokens in zip(hidden.split(rows), targets.split(rows), strict=True):
         logits = model.logits(states)  # [rows, vocab], float32
-        chosen = logits.gather(1, tokens[:, None]).squeeze(1)
-        logprobs.append(chosen - logits.logsumexp(1))
+        # lm-eval's `hf` model takes the same operation, and so the same rounding: over a long
+        # continuation that of log_softmax and logsumexp differ by up to 1e-3.
+        logprobs.append(logits.log_softmax(1).gather(1, tokens[:, None]).squeeze(1))
         greedy.append(logits.argmax(1) == tokens)
     return torch.cat(logprobs), torch.cat(greedy)
 

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -13,6 +14,7 @@ from typing import Any
 
 import datasets
 import lm_eval.api.task
+import transformers
 from datasets import Dataset
 from lm_eval.api.group import Group
 from lm_eval.api.task import ConfigurableTask
@@ -174,7 +176,14 @@ def write_lm_eval_layout(
     Raises:
         RecordError: if the files can't be written.
     """
-    shutil.rmtree(folder / model, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as unfinished:
+        _track(Path(unfinished), model, model_args, result)
+        shutil.rmtree(folder / model, ignore_errors=True)
+        (Path(unfinished) / model).replace(folder / model)
+
+
+def _track(folder: Path, model: str, model_args: Mapping[str, Any], result: dict[str, Any]) -> None:
     tracker = EvaluationTracker(output_path=str(folder))
     tracker.general_config_tracker.log_experiment_args(
         model_source="ladder-eval",
@@ -192,13 +201,14 @@ def write_lm_eval_layout(
         tracker.save_results_samples(name, rows)
     written = [file.name for file in (folder / model).glob("*.json*")]
     if len(written) != 1 + len(samples):  # lm-eval logs its errors and goes on
-        raise RecordError(f"lm-eval's result files can't be written to {folder / model}.")
+        raise RecordError(f"lm-eval's result files can't be written to {folder.parent}.")
 
 
 def quieten() -> None:
     """Leave the terminal to our own progress: lm-eval draws a bar a task and warns a lot."""
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     datasets.disable_progress_bars()
+    transformers.logging.set_verbosity_error()
     lm_eval.api.task.tqdm = partial(lm_eval.api.task.tqdm, disable=True)
 
 
