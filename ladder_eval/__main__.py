@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import ladder_eval
-from ladder_eval.errors import LadderEvalError
+from ladder_eval.errors import LadderEvalError, UsageError
 
 if TYPE_CHECKING:
     from ladder_eval.results.records import RunResult
@@ -198,7 +198,10 @@ def leaderboard(
         from ladder_eval.results.store import find_runs, read_result
         from ladder_eval.terminal import print_page
 
-        frame = board.leaderboard([read_result(run) for run in find_runs(folder)])
+        runs = find_runs(folder)
+        if not runs:
+            raise UsageError(f"{folder} holds no finished run; `ladder-eval run` makes one.")
+        frame = board.leaderboard([read_result(run) for run in runs])
         print_page(board.leaderboard_table(frame))
         if csv is not None:
             board.write_csv(frame, csv)
@@ -222,7 +225,7 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except LadderEvalError as error:
-        typer.echo(f"ladder-eval: {error}", err=True)
+        typer.echo(f"ladder-eval: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.echo("Interrupted; the same command goes on where this one stopped.", err=True)

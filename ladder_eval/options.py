@@ -82,9 +82,13 @@ def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
         UsageError: if the file can't be read, or an option is unknown or has a wrong value.
     """
     flags = {name: value for name, value in given.items() if value not in (None, [], ())}
-    values = (_from_file(file) if file is not None else {}) | flags
-    if "tasks" in flags and "suite" in flags:
-        raise UsageError("--suite and --tasks exclude each other; drop one.")
+    values = _from_file(file) if file is not None else {}
+    for source in (values, flags):
+        if "suite" in source and "tasks" in source:
+            raise UsageError("--suite and --tasks exclude each other; drop one.")
+    if "suite" in flags or "tasks" in flags:
+        values = {name: values[name] for name in values if name not in ("suite", "tasks")}
+    values |= flags
     choice = ResidualChoice(
         residual=values.pop("residual", None),
         ladder_layers=_ladder_layers(values.pop("ladder_layers", None)),
@@ -99,10 +103,11 @@ def _from_file(file: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UsageError(f"The configuration {file} can't be read: {error}") from None
+        raise UsageError(f"The configuration {file} can't be read: {_line(error)}") from None
+    if not isinstance(values, dict):
+        raise UsageError(f"The configuration {file} is no table of options, such as `limit: 10`.")
     known = ("residual", "ladder_layers", *_CONVERT)
-    unknown = [str(name) for name in values if name not in known] if values else []
-    if not isinstance(values, dict) or unknown:
+    if unknown := [str(name) for name in values if name not in known]:
         raise UsageError(
             f"The configuration {file} has the unknown options {', '.join(unknown)}; "
             f"known are {', '.join(known)}."
@@ -110,19 +115,24 @@ def _from_file(file: Path) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def _ladder_layers(value: object) -> int | tuple[int, ...] | None:
     """`10` is the last ten layers, `3,7` those two and `7,` that one; lists are lists."""
-    if value is None or isinstance(value, int):
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    parts = value.split(",") if isinstance(value, str) else value
-    try:
-        numbers = [int(part) for part in parts if part != ""]  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise UsageError(
-            f"--ladder-layers {value!r} must be a number of last layers, or layers such as 3,7."
-        ) from None
-    alone = isinstance(value, str) and "," not in value
-    return numbers[0] if alone and numbers else tuple(numbers)
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.removesuffix(",").split(",")]
+        if parts and all(part.isdecimal() for part in parts):
+            numbers = tuple(map(int, parts))
+            return numbers if "," in value else numbers[0]
+    elif isinstance(value, list) and all(type(part) is int for part in value):
+        return tuple(value)
+    raise UsageError(
+        f"--ladder-layers {value!r} must be a number of last layers, or layers such as 3,7."
+    )
 
 
 def _text(name: str, value: object) -> str:

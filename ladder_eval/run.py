@@ -67,9 +67,10 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
-    """One model of a run, with the hashes that tell its answers from others'."""
+    """One model of a run, its tokenizer, and the hashes that tell its answers from others'."""
 
     model: SelectedModel
+    tokenizer: PreTrainedTokenizerBase
     weights_sha256: str
     tokenizer_sha256: str
 
@@ -127,14 +128,21 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
 def _execution(options: RunOptions) -> Execution:
     cuda = torch.cuda.is_available()
     name = options.device or ("cuda" if cuda else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UsageError(f"Unknown device {name!r}; give cpu, cuda or cuda:N.") from None
+    device = _device(name)
     if device.type == "cuda" and (not cuda or (device.index or 0) >= torch.cuda.device_count()):
         raise UsageError(f"There is no device {name} here; use --device cpu.")
     dtype = options.dtype or ("bfloat16" if device.type == "cuda" else "float32")
     return Execution(device=device, dtype=dtype, batch_size=options.batch_size)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UsageError(f"Unknown device {name!r}; give cpu, cuda or cuda:N.")
+    return device
 
 
 def _select_arms(
@@ -149,18 +157,29 @@ def _select_arms(
     if wanted is None and not options.no_baseline:
         wanted = dense_baseline(candidates)
     if wanted is None:
-        return [_arm(model) for model in candidates], None
+        return _arms(candidates), None
     baseline = select(wanted, choice=ResidualChoice(), sources=sources)
-    others = [model for model in candidates if model.name != baseline.name]
-    names = [baseline.name, *(model.name for model in others)]
+    others = [model for model in candidates if not _same(model, baseline)]
+    return _arms([baseline, *others]), baseline.name
+
+
+def _same(model: SelectedModel, other: SelectedModel) -> bool:
+    return (model.folder, model.config) == (other.folder, other.config)
+
+
+def _arms(models: Sequence[SelectedModel]) -> list[Arm]:
+    names = [model.name for model in models]
     if len(set(names)) != len(names):
-        raise UsageError(f"Two models have the name {max(names, key=names.count)}; rename one.")
-    return [_arm(model) for model in (baseline, *others)], baseline.name
+        raise UsageError(
+            f"Two models have the name {max(names, key=names.count)}; rename one's folder."
+        )
+    return [_arm(model) for model in models]
 
 
 def _arm(model: SelectedModel) -> Arm:
     return Arm(
         model=model,
+        tokenizer=_tokenizer(model.folder),
         weights_sha256=weights_sha256(model.folder),
         tokenizer_sha256=tokenizer_sha256(model.folder),
     )
@@ -181,10 +200,14 @@ def _plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Executi
     documents = sum(len(rows) for task in tasks for rows in task.chosen.values())
     names = " and ".join(f"{arm.model.name} ({arm.model.config.residual})" for arm in arms)
     return (
-        f"Scoring {names} on {documents} documents of {len(tasks)} tasks, "
+        f"Scoring {names} on {documents} documents from {_count(len(tasks), 'task')}, "
         f"{execution.dtype} on {execution.device}: about {tokens:,.0f} tokens, "
         f"{_duration(tokens * pace)}; answers already recorded are not scored again."
     )
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _duration(seconds: float) -> str:
@@ -218,7 +241,7 @@ def _evaluate(
                 dtype=execution.torch_dtype,
                 device=execution.device,
             ),
-            tokenizer=_tokenizer(model.folder),
+            tokenizer=arm.tokenizer,
             max_length=model.config.max_position_embeddings,
             log=log,
             batch_size=execution.batch_size,
@@ -238,8 +261,8 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"The tokenizer in {folder} can't be read: {error}") from None
+    except Exception as error:  # a damaged file surfaces as anything
+        raise CheckpointError(f"The tokenizer in {folder} can't be read: {error!r}.") from None
     return tokenizer
 
 

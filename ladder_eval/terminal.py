@@ -38,7 +38,8 @@ class Terminal:
             TextColumn("{task.completed:,.0f} of {task.total:,.0f} tokens"),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, console=self._console) as progress:
+        hidden = not self._console.is_terminal
+        with Progress(*columns, console=self._console, disable=hidden) as progress:
             yield ScoringBar(progress, model)
 
 

@@ -52,6 +52,12 @@ def write_checkpoint(folder: Path, seed: int = 0, **changes: object) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Products of tiny matrices: threads cost more than they save, above all on a busy machine."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dense random checkpoint folder."""

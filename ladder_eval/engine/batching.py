@@ -101,11 +101,11 @@ def _flatten(row: Row) -> tuple[list[int], list[int], list[int]]:
     """Tokens of a row, the position of each in its text, and the branch that it is on."""
     size = len(row.context)
     tokens, positions, branches = list(row.context), list(range(size)), [0] * size
-    for number, (_, continuation) in enumerate(row.branches, start=1):
+    for _, continuation in row.branches:
         read = continuation[:-1]
         tokens += read
         positions += range(size, size + len(read))
-        branches += [number] * len(read)
+        branches += [branches[-1] + 1] * len(read)
     return tokens, positions, branches
 
 

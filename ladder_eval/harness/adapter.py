@@ -139,7 +139,8 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
 
     def _windows(self, text: str) -> list[ScoringRequest]:
         windows = get_rolling_token_windows(
-            token_list=self.tok_encode(text),
+            # The prefix token stands for BOS, which must not come twice.
+            token_list=self.tok_encode(text, add_special_tokens=False),
             prefix_token=self.prefix_token_id,
             max_seq_len=self.max_length,
             context_len=1,
@@ -149,6 +150,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
 
     def _fit(self, context: list[int], target: list[int]) -> ScoringRequest:
         """The request, its context cut on the left to what the model can read, BOS kept."""
+        context = context or [self.prefix_token_id]  # such as when it was nothing but spaces
         room = self.max_length + 1 - len(target)
         if room < 1:
             raise ScoringError(

@@ -183,11 +183,19 @@ def load(splits: Iterable[Split], sources: DataSources) -> dict[Split, LoadedSpl
 
 
 def _missing(missing: dict[Split, str]) -> str:
+    configs: dict[tuple[str, str], list[str]] = {}
+    for split in missing:
+        configs.setdefault((split.hub_id, split.name), []).append(split.config)
+    names = [
+        str(Split(hub_id, found[0], name))
+        if len(found) == 1
+        else f"{hub_id} {name} of {len(found)} configurations"
+        for (hub_id, name), found in configs.items()
+    ]
     reasons = " ".join(dict.fromkeys(missing.values()))
     return (
-        f"{len(missing)} data sets are missing: {', '.join(map(str, missing))}. {reasons} "
-        "Where there is a network, `ladder-eval data fetch` gets them; a folder that has them is "
-        "given by --data-dir."
+        f"Missing data: {', '.join(names)}. {reasons} Where there is a network, "
+        "`ladder-eval data fetch` gets it; a folder that has it is given by --data-dir."
     )
 
 
@@ -269,4 +277,9 @@ def _read(place: Path) -> Dataset:
 
 def _json_lines(file: Path) -> Iterator[dict[str, object]]:
     with file.open(encoding="utf-8") as lines:
-        yield from (json.loads(line) for line in lines if line.strip())
+        for line in lines:
+            row = json.loads(line) if line.strip() else None
+            if isinstance(row, dict):
+                yield row
+            elif row is not None:
+                raise ValueError("a line holds no JSON object")

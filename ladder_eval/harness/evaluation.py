@@ -21,11 +21,12 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
 from lm_eval.loggers import EvaluationTracker
+from lm_eval.utils import sanitize_model_name
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import DataError, RecordError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
-from ladder_eval.harness.suites import Suite, SuiteTask
+from ladder_eval.harness.suites import Suite, SuiteTask, TaskPart
 
 # Documents of a task from which its length is estimated.
 _PROBED_DOCUMENTS = 5
@@ -176,11 +177,18 @@ def write_lm_eval_layout(
     Raises:
         RecordError: if the files can't be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as unfinished:
-        _track(Path(unfinished), model, model_args, result)
-        shutil.rmtree(folder / model, ignore_errors=True)
-        (Path(unfinished) / model).replace(folder / model)
+    name = sanitize_model_name(model)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as unfinished:
+            _track(Path(unfinished), model, model_args, result)
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (Path(unfinished) / name).replace(folder / name)
+    except OSError as error:
+        raise RecordError(
+            f"lm-eval's result files can't be written to {folder} ({error.strerror or error}); "
+            "free some space there, or choose another --output-dir."
+        ) from None
 
 
 def _track(folder: Path, model: str, model_args: Mapping[str, Any], result: dict[str, Any]) -> None:
@@ -199,9 +207,9 @@ def _track(folder: Path, model: str, model_args: Mapping[str, Any], result: dict
     tracker.save_results_aggregated({**rest, "config": config}, samples)
     for name, rows in samples.items():
         tracker.save_results_samples(name, rows)
-    written = [file.name for file in (folder / model).glob("*.json*")]
+    written = list(folder.glob("*/*.json*"))
     if len(written) != 1 + len(samples):  # lm-eval logs its errors and goes on
-        raise RecordError(f"lm-eval's result files can't be written to {folder.parent}.")
+        raise OSError(f"{len(written)} of {1 + len(samples)} files were")
 
 
 def quieten() -> None:
@@ -216,13 +224,15 @@ def _prepare(
     task: SuiteTask, data: Mapping[Split, LoadedSplit], limit: int | None, seed: int
 ) -> PreparedTask:
     evaluated = {part.name: data[part.evaluated] for part in task.parts}
+    if empty := [str(part.evaluated) for part in task.parts if not data[part.evaluated].rows]:
+        raise DataError(f"{', '.join(empty)} has no rows; give a folder that has them.")
     chosen = choose({name: len(split.rows) for name, split in evaluated.items()}, limit, seed)
     first = task.parts[0].evaluated
     benchmark = BENCHMARKS.get(first.hub_id)
     return PreparedTask(
         task=task,
         lm_tasks={
-            part.name: _lm_task(part.config, {s.name: data[s].rows for s in part.splits})
+            part.name: _lm_task(part, {split.name: data[split].rows for split in part.splits})
             for part in task.parts
             if part.name in chosen
         },
@@ -234,11 +244,20 @@ def _prepare(
     )
 
 
-def _lm_task(config: Mapping[str, Any], rows: dict[str, Dataset]) -> ConfigurableTask:
+def _lm_task(part: TaskPart, rows: dict[str, Dataset]) -> ConfigurableTask:
+    config = part.config
     own = {"custom_dataset": lambda **_: rows, "num_fewshot": config.get("num_fewshot") or 0}
     if "process_docs" in config:  # lm-eval processes a whole split each time it looks at it
         own["process_docs"] = cache(config["process_docs"])
-    return ConfigurableTask(config={**config, **own})
+    try:
+        return ConfigurableTask(config={**config, **own})
+    except (
+        Exception
+    ) as error:  # lm-eval tries a document, and rows of another shape can do anything
+        raise DataError(
+            f"The rows of {part.evaluated} don't suit the task {part.name} ({error!r}); "
+            "they need the columns that the data set has on the Hub."
+        ) from None
 
 
 def _group(prepared: PreparedTask) -> Group:

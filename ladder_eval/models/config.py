@@ -1,5 +1,6 @@
 """The shape of a model, in Hugging Face's names. Needs no torch."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -23,6 +24,15 @@ class RopeScaling:
     low_freq_factor: float
     high_freq_factor: float
     original_max_position_embeddings: int
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "low_freq_factor", "original_max_position_embeddings"):
+            _require_positive(name, getattr(self, name))
+        if not self.low_freq_factor < self.high_freq_factor < math.inf:
+            raise CheckpointError(
+                f"high_freq_factor={self.high_freq_factor} must be larger than "
+                f"low_freq_factor={self.low_freq_factor}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +65,10 @@ class ModelConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise CheckpointError(f"{name} must be a positive whole number, not {value!r}.")
+        for name in ("rms_norm_eps", "rope_theta"):
+            _require_positive(name, getattr(self, name))
+        if self.parameters > _MOST_PARAMETERS:
+            raise CheckpointError(f"{self.parameters} parameters are more than any model has.")
         if self.num_attention_heads % self.num_key_value_heads:
             raise CheckpointError(
                 f"num_attention_heads={self.num_attention_heads} is not a multiple of "
@@ -106,6 +120,14 @@ _SIZES = (
     "max_position_embeddings",
 )
 
+# Hundreds of times the largest published model: only a damaged configuration has more.
+_MOST_PARAMETERS = 10**15
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise CheckpointError(f"{name} must be a positive number, not {value}.")
+
 
 def parse_ladder_layers(value: object, config: ModelConfig) -> tuple[int, ...]:
     """Read `ladder_layers` of the published format: n is the last n layers, a list those layers.
@@ -153,11 +175,11 @@ def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
             rms_norm_eps=float(values["rms_norm_eps"]),
             rope_theta=_rope_theta(values),
             rope_scaling=_rope_scaling(values),
-            tie_word_embeddings=bool(values.get("tie_word_embeddings", False)),
+            tie_word_embeddings=_flag(values, "tie_word_embeddings"),
         )
     except KeyError as error:
         raise CheckpointError(f"config.json has no {error.args[0]}.") from None
-    except (TypeError, ValueError, ZeroDivisionError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise CheckpointError(f"config.json has a value of the wrong kind: {error}.") from None
     return config.with_ladder(_or(values.get("ladder_layers"), 0))
 
@@ -181,6 +203,13 @@ def _or(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None else value
 
 
+def _flag(values: Mapping[str, Any], name: str) -> bool:
+    value = _or(values.get(name), False)
+    if not isinstance(value, bool):
+        raise CheckpointError(f"{name} must be true or false, not {value!r}.")
+    return value
+
+
 def _require_supported(values: Mapping[str, Any]) -> None:
     kind = values.get("model_type")
     if kind not in SUPPORTED_MODEL_TYPES:
@@ -193,20 +222,24 @@ def _require_supported(values: Mapping[str, Any]) -> None:
     if values.get("hidden_act", "silu") != "silu":
         raise CheckpointError(f"hidden_act {values['hidden_act']!r} is not supported; silu is.")
     for flag in ("attention_bias", "mlp_bias"):
-        if values.get(flag):
+        if _flag(values, flag):
             raise CheckpointError(f"{flag}=true is not supported; only models without biases are.")
+    if values.get("quantization_config"):
+        raise CheckpointError("Quantised safetensors are not supported; use the original weights.")
 
 
 def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
     # transformers 5 writes rope_parameters, earlier versions rope_scaling.
     rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    if not isinstance(rope, Mapping):
-        raise CheckpointError(f"config.json has a rope_scaling that is no table: {rope!r}.")
+    if not isinstance(rope, Mapping) or any(isinstance(value, Mapping) for value in rope.values()):
+        raise CheckpointError(f"config.json has a rope_scaling of an unknown form: {rope!r}.")
+    if _or(rope.get("partial_rotary_factor", values.get("partial_rotary_factor")), 1) != 1:
+        raise CheckpointError("partial_rotary_factor is not supported; only 1 is.")
     return rope
 
 
 def _rope_theta(values: Mapping[str, Any]) -> float:
-    return float(_or(values.get("rope_theta"), _rope(values).get("rope_theta", 10000.0)))
+    return float(_or(_rope(values).get("rope_theta"), values.get("rope_theta", 10000.0)))
 
 
 def _rope_scaling(values: Mapping[str, Any]) -> RopeScaling | None:

@@ -19,11 +19,11 @@ from safetensors.numpy import save_file
 
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models.config import ModelConfig, RopeScaling, config_to_hf
+from ladder_eval.models.gguf_header import check_header
 from ladder_eval.models.gguf_tokenizer import write_tokenizer
 
 SUPPORTED_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 
-_MAGIC = b"GGUF"
 _NAMES = {
     "token_embd.weight": "model.embed_tokens.weight",
     "output_norm.weight": "model.norm.weight",
@@ -53,11 +53,11 @@ def convert_gguf(file: Path, folder: Path) -> None:
         CheckpointError: if the file is damaged, not of the Llama architecture, or quantised
             in a way that isn't supported.
     """
-    reader = _open(file)
-    fields = {name: field.contents() for name, field in reader.fields.items()}
+    reader, fields = _open(file)
     config = _config(fields, {tensor.name: tensor for tensor in reader.tensors}, file)
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    unfinished.chmod(0o755)  # a cache may be shared; mkdtemp makes private folders
     try:
         save_file(_tensors(reader, config, file), unfinished / "model.safetensors")
         values = json.dumps(config_to_hf(config), indent=2)
@@ -69,25 +69,19 @@ def convert_gguf(file: Path, folder: Path) -> None:
         raise
 
 
-def _open(file: Path) -> GGUFReader:
-    """Read the header, after checks that keep a damaged one from being believed."""
-    size = file.stat().st_size
-    with file.open("rb") as start:
-        header = start.read(24)
-    if header[:4] != _MAGIC:
-        raise CheckpointError(f"{file} is not a GGUF file.")
-    tensors, fields = (int.from_bytes(header[i : i + 8], "little") for i in (8, 16))
-    # The smallest entry of either table takes more than 12 bytes.
-    if len(header) < 24 or 12 * (tensors + fields) > size:
-        raise CheckpointError(_damaged(file, "its tables are longer than the file"))
+def _open(file: Path) -> tuple[GGUFReader, dict[str, Any]]:
+    """Read the header, after a walk over it that keeps a damaged one from being believed."""
     try:
+        check_header(file)
         reader = GGUFReader(file)
+        fields = {name: field.contents() for name, field in reader.fields.items()}
     except Exception as error:  # the reader trusts the file, so damage can surface as anything
-        raise CheckpointError(_damaged(file, f"{type(error).__name__}: {error}")) from None
+        raise CheckpointError(_damaged(file, str(error) or type(error).__name__)) from None
+    size = file.stat().st_size
     for tensor in reader.tensors:
         if tensor.data_offset + tensor.n_bytes > size:
             raise CheckpointError(_damaged(file, f"{tensor.name} ends beyond the file"))
-    return reader
+    return reader, fields
 
 
 def _damaged(file: Path, reason: str) -> str:
@@ -98,6 +92,7 @@ def _config(fields: Mapping[str, Any], tensors: Mapping[str, Any], file: Path) -
     architecture = fields.get("general.architecture")
     if architecture != "llama":
         raise CheckpointError(f"{file} holds a {architecture!r} model; only llama is supported.")
+    _require_plain_heads(fields, file)
     try:
         heads = int(fields["llama.attention.head_count"])
         hidden = int(fields["llama.embedding_length"])
@@ -122,6 +117,14 @@ def _config(fields: Mapping[str, Any], tensors: Mapping[str, Any], file: Path) -
         raise CheckpointError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError) as error:
         raise CheckpointError(f"{file} has a missing or wrong field: {error}.") from None
+
+
+def _require_plain_heads(fields: Mapping[str, Any], file: Path) -> None:
+    """Refuse heads whose values or rotated channels are fewer than their keys."""
+    length = fields.get("llama.attention.key_length")
+    for name in ("llama.attention.value_length", "llama.rope.dimension_count"):
+        if length is not None and fields.get(name, length) != length:
+            raise CheckpointError(f"{file} has {name}={fields[name]}; only {length} is supported.")
 
 
 def _rope_scaling(
@@ -188,5 +191,7 @@ def _in_order(values: NDArray[np.float32], name: str, config: ModelConfig) -> ND
     """Undo GGUF's row order of query and key: pairs (i, i + head_dim/2) are interleaved there."""
     if not name.endswith(("q_proj.weight", "k_proj.weight")):
         return values
+    if values.ndim != 2 or len(values) % config.head_dim:
+        raise CheckpointError(f"{name} is {list(values.shape)}: no rows of whole heads.")
     rows = values.reshape(-1, config.head_dim // 2, 2, values.shape[-1])
     return np.ascontiguousarray(rows.swapaxes(1, 2).reshape(values.shape))

