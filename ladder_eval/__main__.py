@@ -66,7 +66,8 @@ def run(
         bool | None, typer.Option("--no-baseline", help="Evaluate the candidates alone.")
     ] = None,
     residual: Annotated[
-        str | None, typer.Option(help="Run dense checkpoints as standard or ladder.")
+        str | None,
+        typer.Option(help="Run dense checkpoints as ladder, parallel, desync-2x or desync-4x."),
     ] = None,
     ladder_layers: Annotated[
         str | None,
@@ -91,6 +92,14 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
     ] = None,
+    tp: Annotated[
+        int | None,
+        typer.Option(help="Ranks of the tensor-parallel group.", show_default="1, or torchrun's"),
+    ] = None,
+    no_tp_check: Annotated[
+        bool | None,
+        typer.Option("--no-tp-check", help="Don't repeat 32 requests at tp_size 1."),
+    ] = None,
     model_dir: Annotated[
         Path | None, typer.Option(help="Folder with the weights of named models.")
     ] = None,
@@ -113,8 +122,11 @@ def run(
         options = run_options(given, config)
         terminal = Terminal()
         with terminal.working("starting"):
-            from ladder_eval.run import run as run_models
-        result, folder = run_models(options, terminal)
+            from ladder_eval import run as job
+        if job.is_worker():
+            job.work(options)
+            return
+        result, folder = job.run(options, terminal)
         _print_result(result, as_json=json)
         terminal.say(f"Everything is in {folder}; the same command again scores nothing twice.")
 
@@ -226,7 +238,7 @@ def _sentences() -> Iterator[None]:
         yield
     except LadderEvalError as error:
         typer.echo(f"ladder-eval: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(2) from None
+        raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         typer.echo("Interrupted; the same command goes on where this one stopped.", err=True)
         raise typer.Exit(130) from None

@@ -4,8 +4,10 @@
 class LadderEvalError(Exception):
     """Something that the user can put right; the message says how.
 
-    The command line prints the message alone and exits with code 2.
+    The command line prints the message alone and exits with `exit_code`.
     """
+
+    exit_code = 2
 
 
 class UsageError(LadderEvalError):
@@ -34,3 +36,9 @@ class RecordError(LadderEvalError):
 
 class PairingError(LadderEvalError):
     """Two models whose answers can't be paired, because their requests differ."""
+
+
+class WorkerError(LadderEvalError):
+    """Another rank of the group has died; the message is its own."""
+
+    exit_code = 1

@@ -30,6 +30,8 @@ class RunOptions:
         batch_size: Different contexts in one forward.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
+        tp: tp_size; by default 1, or the number of processes that torchrun started.
+        no_tp_check: Don't repeat some requests at tp_size 1.
         model_dir: A folder with the weights of named models.
         data_dir: A folder with benchmark data.
         prefer_hub: Ask the Hugging Face Hub before the package index.
@@ -50,6 +52,8 @@ class RunOptions:
     batch_size: int = 8
     dtype: str | None = None
     device: str | None = None
+    tp: int | None = None
+    no_tp_check: bool = False
     model_dir: Path | None = None
     data_dir: Path | None = None
     prefer_hub: bool = False
@@ -60,7 +64,7 @@ class RunOptions:
             raise UsageError("--model takes one or more different models.")
         if self.baseline is not None and self.no_baseline:
             raise UsageError("--baseline and --no-baseline exclude each other; drop one.")
-        for name in ("limit", "batch_size"):
+        for name in ("limit", "batch_size", "tp"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} {value} must be 1 or more.")
@@ -179,6 +183,8 @@ _CONVERT = {
     "batch_size": _number,
     "dtype": _text,
     "device": _text,
+    "tp": _number,
+    "no_tp_check": _flag,
     "model_dir": _path,
     "data_dir": _path,
     "prefer_hub": _flag,

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,12 @@ import pandas as pd
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from ladder_eval.distributed.launch import Team, alone, drive, join, place_from_environment
+from ladder_eval.distributed.shares import shares
+from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.estimate import seconds_per_token
+from ladder_eval.engine.ranks import Driver, serve
+from ladder_eval.engine.scoring import LogLikelihood, score_batch
 from ladder_eval.errors import CheckpointError, UsageError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import DataSources
@@ -29,6 +36,7 @@ from ladder_eval.harness.evaluation import (
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.models.checkpoint import load_model, tokenizer_sha256, weights_sha256
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.registry import MODELS
 from ladder_eval.models.selection import (
     SelectedModel,
     WeightSources,
@@ -57,6 +65,8 @@ class Execution:
     device: torch.device
     dtype: str
     batch_size: int
+    tp_size: int
+    tp_check: bool
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -73,13 +83,33 @@ class Arm:
     tokenizer: PreTrainedTokenizerBase
     weights_sha256: str
     tokenizer_sha256: str
+    tp_size: int
 
     @property
     def fingerprint(self) -> str:
         """Hash of all that determines the model's answers but the dtype."""
-        config = json.dumps(self.model.config.to_dict(), sort_keys=True)
-        parts = (config, self.weights_sha256, self.tokenizer_sha256)
+        config = self.model.config
+        parts = [json.dumps(config.to_dict(), sort_keys=True)]
+        parts += [self.weights_sha256, self.tokenizer_sha256]
+        if config.depends_on_tp_size:
+            parts.append(repr(shares(config.shape, self.tp_size)))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def is_worker() -> bool:
+    """Whether torchrun started this process as another than rank 0."""
+    place = place_from_environment(os.environ)
+    return place is not None and place.rank > 0
+
+
+def work(options: RunOptions) -> None:
+    """Serve rank 0 until it is done: what torchrun's other processes do instead of `run`.
+
+    Raises:
+        LadderEvalError: with one sentence that says what to do.
+    """
+    with join(_execution(options).device) as team:
+        serve(team)
 
 
 def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
@@ -95,7 +125,7 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
     execution = _execution(options)
     suite = suite_of(options.tasks) if options.tasks else load_suite(options.suite)
     limit = options.limit or suite.limit
-    arms, baseline = _select_arms(options, terminal.say)
+    arms, baseline = _select_arms(options, execution.tp_size, terminal.say)
     run_id = _run_id(arms, suite, limit, options.seed, execution.dtype)
     with RunFolder.open(options.output_dir / run_id) as folder:
         sources = DataSources(
@@ -105,7 +135,12 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
             tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
             plan = _plan(arms, tasks, execution)
         terminal.say(plan)
-        evaluations = [_evaluate(arm, tasks, execution, folder, terminal) for arm in arms]
+        with _team(execution) as team:
+            driver = Driver(team)
+            evaluations = [
+                _evaluate(arm, tasks, execution, driver, folder, terminal) for arm in arms
+            ]
+            memory = tuple(driver.peak_memory())
         samples = pd.concat([evaluation.samples for evaluation in evaluations], ignore_index=True)
         models = tuple(evaluation.record for evaluation in evaluations)
         result = RunResult(
@@ -114,7 +149,7 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
             limit=limit,
             seed=options.seed,
             baseline=baseline,
-            provenance=_provenance(execution, started, time.perf_counter() - clock),
+            provenance=_provenance(execution, started, time.perf_counter() - clock, memory),
             models=models,
             tasks=tuple(_task_record(task, samples) for task in tasks),
             scores=scores(samples),
@@ -131,8 +166,28 @@ def _execution(options: RunOptions) -> Execution:
     device = _device(name)
     if device.type == "cuda" and (not cuda or (device.index or 0) >= torch.cuda.device_count()):
         raise UsageError(f"There is no device {name} here; use --device cpu.")
-    dtype = options.dtype or ("bfloat16" if device.type == "cuda" else "float32")
-    return Execution(device=device, dtype=dtype, batch_size=options.batch_size)
+    return Execution(
+        device=device,
+        dtype=options.dtype or ("bfloat16" if device.type == "cuda" else "float32"),
+        batch_size=options.batch_size,
+        tp_size=_tp_size(options),
+        tp_check=not options.no_tp_check,
+    )
+
+
+def _tp_size(options: RunOptions) -> int:
+    place = place_from_environment(os.environ)
+    if place is None:
+        return options.tp or 1
+    if options.tp not in (None, place.world_size):
+        raise UsageError(f"torchrun started {place.world_size} processes, not --tp {options.tp}.")
+    return place.world_size
+
+
+def _team(execution: Execution) -> AbstractContextManager[Team]:
+    if execution.tp_size == 1:
+        return alone(execution.device)
+    return drive(execution.tp_size, execution.device, worker="ladder_eval.engine.worker")
 
 
 def _device(name: str) -> torch.device:
@@ -146,9 +201,12 @@ def _device(name: str) -> torch.device:
 
 
 def _select_arms(
-    options: RunOptions, notify: Callable[[str], None]
+    options: RunOptions, tp_size: int, notify: Callable[[str], None]
 ) -> tuple[list[Arm], str | None]:
     """The baseline, if any, then the candidates; and the baseline's name."""
+    for name in options.model:
+        if name in MODELS:  # refuse before anything is fetched
+            shares(MODELS[name].config.shape, tp_size)
     sources = WeightSources(
         model_dir=options.model_dir, prefer_hub=options.prefer_hub, notify=notify
     )
@@ -157,31 +215,36 @@ def _select_arms(
     if wanted is None and not options.no_baseline:
         wanted = dense_baseline(candidates)
     if wanted is None:
-        return _arms(candidates), None
+        return _arms(candidates, tp_size), None
     baseline = select(wanted, choice=ResidualChoice(), sources=sources)
     others = [model for model in candidates if not _same(model, baseline)]
-    return _arms([baseline, *others]), baseline.name
+    return _arms([baseline, *others], tp_size), baseline.name
 
 
 def _same(model: SelectedModel, other: SelectedModel) -> bool:
     return (model.folder, model.config) == (other.folder, other.config)
 
 
-def _arms(models: Sequence[SelectedModel]) -> list[Arm]:
+def _arms(models: Sequence[SelectedModel], tp_size: int) -> list[Arm]:
     names = [model.name for model in models]
     if len(set(names)) != len(names):
         raise UsageError(
             f"Two models have the name {max(names, key=names.count)}; rename one's folder."
         )
-    return [_arm(model) for model in models]
+    for model in models:
+        shares(model.config.shape, tp_size)
+        if model.config.topology == "no-comm":
+            raise UsageError("no-comm is a bound on speed; its outputs mean nothing to be scored.")
+    return [_arm(model, tp_size) for model in models]
 
 
-def _arm(model: SelectedModel) -> Arm:
+def _arm(model: SelectedModel, tp_size: int) -> Arm:
     return Arm(
         model=model,
         tokenizer=_tokenizer(model.folder),
         weights_sha256=weights_sha256(model.folder),
         tokenizer_sha256=tokenizer_sha256(model.folder),
+        tp_size=tp_size,
     )
 
 
@@ -225,22 +288,23 @@ def _evaluate(
     arm: Arm,
     tasks: Sequence[PreparedTask],
     execution: Execution,
+    driver: Driver,
     folder: RunFolder,
     terminal: Terminal,
 ) -> _Evaluation:
     """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
-    model = arm.model
+    model, dtype = arm.model, execution.torch_dtype
     clock = time.perf_counter()
+    weight_bytes: list[int] = []
+
+    def load() -> Callable[[Batch], dict[int, LogLikelihood]]:
+        weight_bytes[:] = driver.load(model.folder, model.config, dtype)
+        return driver.score
+
     with folder.requests(model.name) as log, terminal.scoring(model.name) as progress:
         lm = LadderLM(
             identity=(arm.fingerprint, execution.dtype),
-            load=partial(
-                load_model,
-                model.folder,
-                model.config,
-                dtype=execution.torch_dtype,
-                device=execution.device,
-            ),
+            load=load,
             tokenizer=arm.tokenizer,
             max_length=model.config.max_position_embeddings,
             log=log,
@@ -248,8 +312,16 @@ def _evaluate(
             progress=progress,
         )
         result = run_suite(lm, tasks)
+        seconds = time.perf_counter() - clock
+        tp_check = _tp_check(arm, lm, driver, execution)
         cut_bytes = log.cut_bytes
-    record = _model_record(arm, execution, lm, time.perf_counter() - clock)
+    record = replace(
+        _model_record(arm, execution, lm),
+        tp_backend=driver.team.backend,
+        weight_bytes_per_rank=tuple(weight_bytes),
+        tp_check=tp_check,
+        scoring_seconds=seconds,
+    )
     rows = pd.DataFrame(sample_rows(model.name, tasks, result), columns=list(SAMPLE_COLUMNS))
     arguments = {"dtype": execution.dtype, "fingerprint": arm.fingerprint}
     write_lm_eval_layout(folder.path / "lm_eval", model.name, arguments, result)
@@ -266,8 +338,20 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def _model_record(arm: Arm, execution: Execution, lm: LadderLM, seconds: float) -> ModelRecord:
+def _tp_check(arm: Arm, lm: LadderLM, driver: Driver, execution: Execution) -> float | None:
+    """Repeat some requests on the whole model, loaded by rank 0 alone."""
     config = arm.model.config
+    if execution.tp_size == 1 or not execution.tp_check or config.depends_on_tp_size:
+        return None
+    whole = load_model(
+        arm.model.folder, config, dtype=execution.torch_dtype, device=driver.team.device
+    )
+    return lm.spot_check(partial(score_batch, whole))
+
+
+def _model_record(arm: Arm, execution: Execution, lm: LadderLM) -> ModelRecord:
+    config = arm.model.config
+    parts = shares(config.shape, execution.tp_size)
     return ModelRecord(
         name=arm.model.name,
         residual=config.residual,
@@ -281,14 +365,19 @@ def _model_record(arm: Arm, execution: Execution, lm: LadderLM, seconds: float) 
         adaptation=arm.model.adaptation,
         dtype=execution.dtype,
         device=str(execution.device),
-        tp_size=1,
+        tp_size=execution.tp_size,
+        tp_backend="none",
+        heads_per_rank=tuple(len(part.query_heads) for part in parts),
+        kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
+        weight_bytes_per_rank=(),
+        tp_check=None,
         batch_size=execution.batch_size,
         bos=lm.bos_policy,
         truncated_requests=lm.tally.truncated_requests,
         scored_requests=lm.tally.scored_requests,
         reused_requests=lm.tally.reused_requests,
         scored_tokens=lm.tally.scored_tokens,
-        scoring_seconds=seconds,
+        scoring_seconds=0.0,
     )
 
 
@@ -328,7 +417,9 @@ def _task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
     )
 
 
-def _provenance(execution: Execution, started: datetime, seconds: float) -> Provenance:
+def _provenance(
+    execution: Execution, started: datetime, seconds: float, memory: tuple[int, ...]
+) -> Provenance:
     on_gpu = execution.device.type == "cuda"
     accelerators = [torch.cuda.get_device_name(execution.device)] if on_gpu else []
     return Provenance(
@@ -338,7 +429,7 @@ def _provenance(execution: Execution, started: datetime, seconds: float) -> Prov
         command=tuple(sys.argv),
         started_at=started.isoformat(timespec="seconds"),
         seconds=seconds,
-        peak_memory_bytes=provenance.peak_memory_bytes(),
+        peak_memory_bytes=memory,
     )
 
 

@@ -1,7 +1,11 @@
-"""Log-likelihoods of continuations: one forward a batch, logits only where they are needed."""
+"""Log-likelihoods of continuations: one forward a batch, logits only where they are needed.
+
+Under tensor parallelism each rank has the logits of its part of the vocabulary. They are never
+gathered: four numbers a target and rank are enough.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,12 +59,15 @@ def count_tokens(requests: Sequence[ScoringRequest]) -> int:
 
 
 def score(
-    model: Transformer, requests: Sequence[ScoringRequest], *, batch_size: int
+    answer: Callable[[Batch], dict[int, LogLikelihood]],
+    requests: Sequence[ScoringRequest],
+    *,
+    batch_size: int,
 ) -> Iterator[ScoredBatch]:
     """Score requests, batch by batch, the longest first.
 
     Args:
-        model: The model; requests go to the device of its weights.
+        answer: Scores a batch, such as `score_batch` of a model.
         requests: What to score. Those with equal contexts share its forward.
         batch_size: Rows, that is different contexts, in one forward.
 
@@ -68,11 +75,16 @@ def score(
         NotFiniteError: if the model gives NaN or infinity.
     """
     for batch in batches(pack(requests), batch_size):
-        yield ScoredBatch(_score(model, batch), batch.tokens)
+        yield ScoredBatch(answer(batch), batch.tokens)
 
 
 @torch.inference_mode()
-def _score(model: Transformer, batch: Batch) -> dict[int, LogLikelihood]:
+def score_batch(model: Transformer, batch: Batch) -> dict[int, LogLikelihood]:
+    """Score a batch; all ranks of the model's group call this together, with equal batches.
+
+    Raises:
+        NotFiniteError: if the model gives NaN or infinity.
+    """
     device = model.embed_tokens.weight.device
     mask = None if batch.mask is None else batch.mask.to(device)
     hidden = model(batch.ids.to(device), positions=batch.positions.to(device), mask=mask)
@@ -83,15 +95,44 @@ def _score(model: Transformer, batch: Batch) -> dict[int, LogLikelihood]:
 
 def _target_logprobs(model: Transformer, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probability of each target and whether it is the most likely token, both [targets]."""
-    rows = max(1, LOGITS_BYTES // (4 * model.config.vocab_size))
-    logprobs, greedy = [], []
-    for states, tokens in zip(hidden.split(rows), targets.split(rows), strict=True):
-        logits = model.logits(states)  # [rows, vocab], float32
-        # lm-eval's `hf` model takes the same operation, and so the same rounding: over a long
-        # continuation that of log_softmax and logsumexp differ by up to 1e-3.
-        logprobs.append(logits.log_softmax(1).gather(1, tokens[:, None]).squeeze(1))
-        greedy.append(logits.argmax(1) == tokens)
-    return torch.cat(logprobs), torch.cat(greedy)
+    rows = max(1, LOGITS_BYTES // (4 * len(model.vocabulary)))
+    pieces = [
+        _combine(model.tp.all_gather(_summary(model.logits(states), tokens, model.vocabulary)))
+        for states, tokens in zip(hidden.split(rows), targets.split(rows), strict=True)
+    ]
+    logprobs, best = torch.cat([p for p, _ in pieces]), torch.cat([b for _, b in pieces])
+    return logprobs, best == targets
+
+
+def _summary(logits: Tensor, targets: Tensor, vocabulary: range) -> Tensor:
+    """What a rank knows of each target, [targets, 4], float32.
+
+    The target's log-probability among the rank's own tokens (-inf for another rank's target), the
+    log of the sum of exponentials of its logits, its largest logit, and the token that has it. A
+    float32 holds every whole number up to 16,777,216, which is more than any vocabulary.
+    """
+    largest, best = logits.max(1)
+    # lm-eval's `hf` model takes log_softmax, too, and so has the same rounding: over a long
+    # continuation that of log_softmax and logsumexp differ by up to 1e-3.
+    logprobs = logits.log_softmax(1)
+    log_sum = largest - logprobs.gather(1, best[:, None]).squeeze(1)
+    mine = (targets >= vocabulary.start) & (targets < vocabulary.stop)
+    column = (targets - vocabulary.start).where(mine, 0)
+    own = logprobs.gather(1, column[:, None]).squeeze(1).where(mine, -math.inf)
+    return torch.stack((own, log_sum, largest, best + vocabulary.start), dim=1)
+
+
+def _combine(summaries: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probability and most likely token, [targets], from all ranks' summaries, [tp, ...]."""
+    own, log_sum, largest, best = summaries.unbind(2)  # each [tp, targets]
+    if len(summaries) == 1:
+        return own[0], best[0].long()
+    # A rank's own tokens have exp(log_sum - total) of all probability.
+    total = log_sum.logsumexp(0)
+    logprobs = (own + (log_sum - total)).amax(0)
+    # argmax takes the first of equals, as it does over the whole vocabulary.
+    leader = largest.argmax(0, keepdim=True)
+    return logprobs, best.gather(0, leader).squeeze(0).long()
 
 
 def _by_request(batch: Batch, logprobs: Tensor, greedy: Tensor) -> dict[int, LogLikelihood]:

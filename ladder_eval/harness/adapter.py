@@ -9,14 +9,16 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import PreTrainedTokenizerBase
 
-from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.scoring import NotFiniteError, count_tokens, score
+from ladder_eval.engine.batching import Batch, ScoringRequest
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, count_tokens, score
 from ladder_eval.errors import ScoringError, UsageError
-from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.requests import RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
 ENGINE_VERSION = 1
+
+# Requests that are repeated at another tp_size.
+SPOT_CHECKS = 32
 
 
 class Progress(Protocol):
@@ -47,7 +49,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
 
     Args:
         identity: What makes this model's answers its own: weights, configuration, dtype.
-        load: Loads the model.
+        load: Loads the model and returns what scores a batch with it.
         tokenizer: Its tokenizer; no padding token is needed.
         max_length: Longest text in tokens that the model can read.
         log: Where answers are recorded.
@@ -59,7 +61,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self,
         *,
         identity: Sequence[str],
-        load: Callable[[], Transformer],
+        load: Callable[[], Callable[[Batch], dict[int, LogLikelihood]]],
         tokenizer: PreTrainedTokenizerBase,
         max_length: int,
         log: RequestLog,
@@ -72,7 +74,8 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self.tally = Tally()
         self._identity = tuple(identity)
         self._load = load
-        self._model: Transformer | None = None
+        self._answer: Callable[[Batch], dict[int, LogLikelihood]] | None = None
+        self._spot_checks: dict[str, ScoringRequest] = {}
         self._log = log
         self._batch_size = batch_size
         self._progress = progress
@@ -98,6 +101,15 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         """The token that stands before a text without context: BOS, else the end-of-text token."""
         bos = self.tokenizer.bos_token_id
         return self.eot_token_id if bos is None else int(bos)
+
+    def spot_check(self, answer: Callable[[Batch], dict[int, LogLikelihood]]) -> float:
+        """Largest difference of a few recorded log-likelihoods from another computation's."""
+        keys, requests = list(self._spot_checks), list(self._spot_checks.values())
+        return max(
+            abs(found.logprob - cast("tuple[float, bool]", self._log.get(keys[index]))[0])
+            for batch in score(answer, requests, batch_size=self._batch_size)
+            for index, found in batch.answers.items()
+        )
 
     def tok_encode(
         self, string: str, add_special_tokens: bool | None = None, **_: Any
@@ -169,6 +181,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
     def _answers(self, requests: list[ScoringRequest]) -> list[tuple[float, bool]]:
         """Answers from the log, after those that it lacks have been scored and recorded."""
         keys = [self._key(request) for request in requests]
+        self._keep_spot_checks(dict(zip(keys, requests, strict=True)))
         missing = {
             key: request
             for key, request in zip(keys, requests, strict=True)
@@ -179,6 +192,11 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
             self._score(missing)
         recorded = (cast("tuple[float, bool]", self._log.get(key)) for key in keys)
         return [(logprob, is_greedy) for logprob, is_greedy in recorded]
+
+    def _keep_spot_checks(self, asked: dict[str, ScoringRequest]) -> None:
+        # Keys are hashes, so that the smallest of them are a sample.
+        candidates = self._spot_checks | asked
+        self._spot_checks = {key: candidates[key] for key in sorted(candidates)[:SPOT_CHECKS]}
 
     def _key(self, request: ScoringRequest) -> str:
         return request_key(
@@ -198,10 +216,10 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         except NotFiniteError as error:
             raise self._not_finite(requests[error.request], error.value) from None
 
-    def _loaded(self) -> Transformer:
-        if self._model is None:
-            self._model = self._load()
-        return self._model
+    def _loaded(self) -> Callable[[Batch], dict[int, LogLikelihood]]:
+        if self._answer is None:
+            self._answer = self._load()
+        return self._answer
 
     def _not_finite(self, request: ScoringRequest, value: float) -> ScoringError:
         text = self.tokenizer.decode(list(request.context + request.continuation))

@@ -15,9 +15,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
 from ladder_eval.errors import CheckpointError
 from ladder_eval.fetch import sha256_file
 from ladder_eval.models.config import ModelConfig, config_from_hf
+from ladder_eval.models.parallel_layers import Shard
 from ladder_eval.models.transformer import Transformer
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -77,15 +79,21 @@ def tokenizer_sha256(folder: Path) -> str:
 
 
 def load_model(
-    folder: Path, config: ModelConfig, *, dtype: torch.dtype, device: torch.device
+    folder: Path,
+    config: ModelConfig,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    tp: TensorParallel = ALONE,
 ) -> Transformer:
-    """Build the model and fill it with the checkpoint's weights.
+    """Build a rank's part of the model and fill it with its part of the checkpoint's weights.
 
     Args:
         folder: The checkpoint folder.
         config: The checkpoint's shape; its ladder layers may differ from the checkpoint's.
         dtype: The dtype of all weights.
         device: Where the weights go.
+        tp: The rank's place in its group; only its own slices are read.
 
     Raises:
         CheckpointError: if tensors are missing, unknown or misshapen, in one message.
@@ -93,9 +101,13 @@ def load_model(
     stored = _stored_tensors(folder)
     _require_layers(folder, stored, config)
     with torch.device("meta"):
-        model = Transformer(config)
-    _require_fit(folder, stored, _expected_shapes(model, stored))
-    state = {name: tensor.to(device=device, dtype=dtype) for name, tensor in _read_tensors(stored)}
+        model = Transformer(config, tp)
+    shards = _shards(model)
+    _require_fit(folder, stored, _expected_shapes(model, shards, stored))
+    state = {
+        name: tensor.to(device=device, dtype=dtype)
+        for name, tensor in _read_tensors(stored, shards)
+    }
     if config.tie_word_embeddings:
         _tie(folder, state)
     model.load_state_dict(state, assign=True)
@@ -145,10 +157,20 @@ def _require_layers(folder: Path, stored: Mapping[str, _StoredTensor], config: M
         )
 
 
+def _shards(model: Transformer) -> dict[str, Shard]:
+    """Name of each weight that is divided among ranks → this rank's part of it."""
+    layers = model.named_modules()
+    return {f"{name}.weight": layer.shard for name, layer in layers if hasattr(layer, "shard")}
+
+
 def _expected_shapes(
-    model: Transformer, stored: Mapping[str, _StoredTensor]
+    model: Transformer, shards: Mapping[str, Shard], stored: Mapping[str, _StoredTensor]
 ) -> dict[str, tuple[int, ...]]:
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    """Shapes of the whole model's tensors, as the checkpoint should hold them."""
+    shapes = {
+        name: shards[name].shape if name in shards else tuple(tensor.shape)
+        for name, tensor in model.state_dict().items()
+    }
     if model.config.tie_word_embeddings and "lm_head.weight" not in stored:
         del shapes["lm_head.weight"]
     return shapes
@@ -184,12 +206,24 @@ def _require_fit(
         )
 
 
-def _read_tensors(stored: Mapping[str, _StoredTensor]) -> Iterator[tuple[str, Tensor]]:
+def _read_tensors(
+    stored: Mapping[str, _StoredTensor], shards: Mapping[str, Shard]
+) -> Iterator[tuple[str, Tensor]]:
     for file in sorted({place.file for place in stored.values()}):
         with _open(file) as tensors:
             for name, place in stored.items():
                 if place.file == file:
-                    yield name, tensors.get_tensor(place.name)
+                    yield name, _own_part(tensors.get_slice(place.name), shards.get(name))
+
+
+def _own_part(tensor: Any, shard: Shard | None) -> Tensor:
+    part: Tensor
+    if shard is None:
+        part = tensor[:]
+    else:
+        rows, columns = shard.rows, shard.columns
+        part = tensor[rows.start : rows.stop, columns.start : columns.stop]
+    return part
 
 
 @contextmanager

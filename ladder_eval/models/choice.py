@@ -1,9 +1,9 @@
 """The residual that the user asked for, held against the one that the checkpoint has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ladder_eval.errors import UsageError
-from ladder_eval.models.config import ModelConfig
+from ladder_eval.models.config import TOPOLOGIES, ModelConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -11,7 +11,7 @@ class ResidualChoice:
     """The options `--residual` and `--ladder-layers`.
 
     Attributes:
-        residual: `standard`, `ladder`, or None where the user didn't say.
+        residual: `ladder`, one of TOPOLOGIES, or None where the user didn't say.
         ladder_layers: n for the last n layers, or the layers; None where the user didn't say.
     """
 
@@ -19,13 +19,15 @@ class ResidualChoice:
     ladder_layers: int | tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.residual not in (None, "standard", "ladder"):
+        if self.residual not in (None, "ladder", *TOPOLOGIES):
             raise UsageError(
-                f"Unknown residual {self.residual!r}; known are standard and ladder "
-                "(with --ladder-layers for a hybrid)."
+                f"Unknown residual {self.residual!r}; known are ladder (with --ladder-layers for a "
+                f"hybrid) and {', '.join(TOPOLOGIES)}."
             )
-        if self.residual == "standard" and self.ladder_layers:
-            raise UsageError("--residual standard has no ladder layers; drop --ladder-layers.")
+        if self.residual in TOPOLOGIES and self.ladder_layers:
+            raise UsageError(
+                f"--residual {self.residual} has no ladder layers; drop --ladder-layers."
+            )
         if self.residual == "ladder" and self.ladder_layers in (0, ()):
             raise UsageError("--residual ladder needs ladder layers; drop --ladder-layers for all.")
 
@@ -47,8 +49,8 @@ class ResidualChoice:
         return chosen
 
     def _chosen(self, config: ModelConfig) -> ModelConfig | None:
+        if self.residual in TOPOLOGIES:
+            return replace(config, ladder_layers=(), topology=self.residual)
         if self.ladder_layers is not None:
             return config.with_ladder(self.ladder_layers)
-        if self.residual is None:
-            return None
-        return config.with_ladder(config.num_hidden_layers if self.residual == "ladder" else 0)
+        return config.with_ladder(config.num_hidden_layers) if self.residual == "ladder" else None

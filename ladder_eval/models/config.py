@@ -5,10 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ladder_eval.distributed.shares import Shape
 from ladder_eval.errors import CheckpointError
 
 # Model types whose decoder is the Llama family's. `llamaLadder` is the ladder authors' own.
 SUPPORTED_MODEL_TYPES = ("llama", "llamaLadder")
+
+# What a layer can be that is no ladder layer. Each has a file of its own.
+TOPOLOGIES = ("standard", "parallel", "desync-2x", "desync-4x", "no-comm")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +44,8 @@ class ModelConfig:
     """A Llama-family decoder and the layers of it that are ladder layers.
 
     Every size is that of the whole model, not of one rank. `ladder_layers` holds layer indices
-    in ascending order: none is a standard model, all a ladder model, some a hybrid.
+    in ascending order: none is a standard model, all a ladder model, some a hybrid. `topology` is
+    the residual of the layers that aren't ladder layers, one of TOPOLOGIES.
 
     Raises:
         CheckpointError: if a size is not positive or the sizes don't fit together.
@@ -59,6 +64,7 @@ class ModelConfig:
     rope_scaling: RopeScaling | None = None
     tie_word_embeddings: bool
     ladder_layers: tuple[int, ...] = ()
+    topology: str = "standard"
 
     def __post_init__(self) -> None:
         for name in _SIZES:
@@ -67,6 +73,12 @@ class ModelConfig:
                 raise CheckpointError(f"{name} must be a positive whole number, not {value!r}.")
         for name in ("rms_norm_eps", "rope_theta"):
             _require_positive(name, getattr(self, name))
+        if self.topology not in TOPOLOGIES:
+            raise CheckpointError(
+                f"Unknown residual {self.topology!r}; known are ladder, {', '.join(TOPOLOGIES)}."
+            )
+        if self.ladder_layers and self.topology != "standard":
+            raise CheckpointError(f"Ladder layers beside {self.topology} ones are not supported.")
         if self.parameters > _MOST_PARAMETERS:
             raise CheckpointError(f"{self.parameters} parameters are more than any model has.")
         if self.num_attention_heads % self.num_key_value_heads:
@@ -81,10 +93,25 @@ class ModelConfig:
 
     @property
     def residual(self) -> str:
-        """The residual topology: `standard`, `ladder` or `hybrid ladder`."""
+        """The residual: one of TOPOLOGIES, `ladder` or `hybrid ladder`."""
         if not self.ladder_layers:
-            return "standard"
+            return self.topology
         return "ladder" if len(self.ladder_layers) == self.num_hidden_layers else "hybrid ladder"
+
+    @property
+    def depends_on_tp_size(self) -> bool:
+        """Whether the function that the model computes depends on the number of ranks."""
+        return self.topology in ("desync-2x", "desync-4x", "no-comm")
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes that are divided among ranks."""
+        return Shape(
+            num_attention_heads=self.num_attention_heads,
+            num_key_value_heads=self.num_key_value_heads,
+            intermediate_size=self.intermediate_size,
+            vocab_size=self.vocab_size,
+        )
 
     @property
     def parameters(self) -> int:
@@ -185,9 +212,15 @@ def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """The content of a Hugging Face `config.json` that transformers and this package read."""
+    """The content of a Hugging Face `config.json` that transformers and this package read.
+
+    Raises:
+        CheckpointError: if no format exists for the residual.
+    """
     values = config.to_dict()
     scaling, ladder_layers = values.pop("rope_scaling"), values.pop("ladder_layers")
+    if values.pop("topology") != "standard":
+        raise CheckpointError(f"There is no checkpoint format for {config.residual} models.")
     values["rope_scaling"] = None if scaling is None else {"rope_type": "llama3", **scaling}
     if ladder_layers:
         values["ladder_layers"] = list(ladder_layers)

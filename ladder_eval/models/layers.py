@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ladder_eval.distributed.shares import Share
 from ladder_eval.models.config import ModelConfig, RopeScaling
+from ladder_eval.models.parallel_layers import ColumnParallelLinear, RowParallelLinear
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +82,19 @@ def apply_rotary(x: Tensor, context: AttentionContext) -> Tensor:
 class Attention(nn.Module):
     """Grouped-query attention with rotary positions."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, share: Share) -> None:
         super().__init__()
-        query = config.num_attention_heads * config.head_dim
-        key = config.num_key_value_heads * config.head_dim
-        self.head_dim = config.head_dim
-        self.q_proj = nn.Linear(config.hidden_size, query, bias=False)
-        self.k_proj = nn.Linear(config.hidden_size, key, bias=False)
-        self.v_proj = nn.Linear(config.hidden_size, key, bias=False)
-        self.o_proj = nn.Linear(query, config.hidden_size, bias=False)
+        width = config.head_dim
+        query, own_query = config.num_attention_heads * width, _channels(share.query_heads, width)
+        key, own_key = config.num_key_value_heads * width, _channels(share.kv_heads, width)
+        self.head_dim = width
+        self.q_proj = ColumnParallelLinear(config.hidden_size, query, own_query)
+        self.k_proj = ColumnParallelLinear(config.hidden_size, key, own_key)
+        self.v_proj = ColumnParallelLinear(config.hidden_size, key, own_key)
+        self.o_proj = RowParallelLinear(query, config.hidden_size, own_query)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        """Attend within each row of x, [batch, seq, hidden]."""
+        """Attend within each row of x, [batch, seq, hidden]; the result is a partial sum."""
         query = apply_rotary(self._heads(self.q_proj(x)), context)
         key = apply_rotary(self._heads(self.k_proj(x)), context)
         value = self._heads(self.v_proj(x))
@@ -102,28 +105,32 @@ class Attention(nn.Module):
             attn_mask=context.mask,
             is_causal=context.mask is None,
             enable_gqa=key.shape[1] != query.shape[1],
-        )  # [batch, heads, seq, head_dim]
+        )  # [batch, heads/tp, seq, head_dim]
         output: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return output
 
     def _heads(self, x: Tensor) -> Tensor:
         batch, seq, _ = x.shape
-        return x.view(batch, seq, -1, self.head_dim).transpose(
-            1, 2
-        )  # [batch, heads, seq, head_dim]
+        # [batch, heads/tp, seq, head_dim]
+        return x.view(batch, seq, -1, self.head_dim).transpose(1, 2)
+
+
+def _channels(heads: range, width: int) -> range:
+    return range(heads.start * width, heads.stop * width)
 
 
 class MLP(nn.Module):
     """SwiGLU feed-forward: down(silu(gate(x)) · up(x))."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, share: Share) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        hidden, inner, own = config.hidden_size, config.intermediate_size, share.intermediate
+        self.gate_proj = ColumnParallelLinear(hidden, inner, own)
+        self.up_proj = ColumnParallelLinear(hidden, inner, own)
+        self.down_proj = RowParallelLinear(inner, hidden, own)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each position of x, [batch, seq, hidden]."""
+        """Transform each position of x, [batch, seq, hidden]; the result is a partial sum."""
         output: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return output
 
@@ -131,12 +138,12 @@ class MLP(nn.Module):
 class PreNormBlock(nn.Module):
     """The two functions h of a layer, each with its own norm; topologies say how they join."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, share: Share) -> None:
         super().__init__()
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.self_attn = Attention(config)
+        self.self_attn = Attention(config, share)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = MLP(config)
+        self.mlp = MLP(config, share)
 
     def attention(self, x: Tensor, context: AttentionContext) -> Tensor:
         """The output h of attention at x, [batch, seq, hidden]."""

@@ -51,6 +51,8 @@ class NamedModel:
 
 AS_TRAINED = "as trained"
 CONVERTED = "converted without retraining"
+# A desynchronised model has norms of its own on each rank; no format for them exists.
+UNADAPTED = "unadapted: dense weights, norms copied to each rank"
 
 SMOLLM2_135M_INSTRUCT = Weights(
     title="SmolLM2-135M-Instruct",

@@ -18,6 +18,7 @@ from ladder_eval.models.registry import (
     AS_TRAINED,
     CONVERTED,
     MODELS,
+    UNADAPTED,
     NamedModel,
     Weights,
     named_model,
@@ -96,7 +97,7 @@ def dense_baseline(candidates: Iterable[SelectedModel]) -> str | None:
     Raises:
         UsageError: if one that isn't dense names none, or they name different ones.
     """
-    compared = [model for model in candidates if model.config.ladder_layers]
+    compared = [model for model in candidates if model.config.residual != "standard"]
     for model in compared:
         if model.baseline is None:
             raise UsageError(
@@ -147,17 +148,22 @@ def _select_path(path: Path, notify: Callable[[str], None]) -> SelectedModel:
 
 
 def _converted(found: SelectedModel, config: ModelConfig, model: str) -> SelectedModel:
-    """A dense checkpoint run with ladder layers, beside itself as it was trained."""
-    count, total = len(config.ladder_layers), config.num_hidden_layers
-    last = config.ladder_layers == tuple(range(total - count, total))
-    layers = f"last{count}" if last else "_".join(map(str, config.ladder_layers))
+    """A dense checkpoint run with another residual, beside itself as it was trained."""
     return replace(
         found,
-        name=f"{found.name}-ladder-{layers}",
+        name=f"{found.name}-{_residual_name(config)}",
         config=config,
-        adaptation=CONVERTED,
+        adaptation=UNADAPTED if config.topology.startswith("desync") else CONVERTED,
         baseline=model,
     )
+
+
+def _residual_name(config: ModelConfig) -> str:
+    if not config.ladder_layers:
+        return config.topology
+    count, total = len(config.ladder_layers), config.num_hidden_layers
+    last = config.ladder_layers == tuple(range(total - count, total))
+    return f"ladder-last{count}" if last else f"ladder-{'_'.join(map(str, config.ladder_layers))}"
 
 
 def _locate(weights: Weights, sources: WeightSources) -> tuple[Path, str]:

@@ -5,23 +5,36 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from ladder_eval.distributed.shares import Share, shares
+from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
 from ladder_eval.models.config import ModelConfig
+from ladder_eval.models.desync import DesyncBlock, SyncBlock
 from ladder_eval.models.ladder import LadderBlock
 from ladder_eval.models.layers import AttentionContext, PreNormBlock, RMSNorm, rotary_angles
+from ladder_eval.models.no_comm import NoCommBlock
+from ladder_eval.models.parallel import ParallelBlock
+from ladder_eval.models.parallel_layers import ColumnParallelLinear, VocabParallelEmbedding
 from ladder_eval.models.residual import ResidualStream
 from ladder_eval.models.standard import StandardBlock
 
 
 class Transformer(nn.Module):
-    """A Llama-family decoder whose layers are standard or ladder, as its configuration says."""
+    """One rank's part of a Llama-family decoder, with the residual that its configuration says.
 
-    def __init__(self, config: ModelConfig) -> None:
+    All ranks of the group call `forward` with the same arguments.
+    """
+
+    def __init__(self, config: ModelConfig, tp: TensorParallel = ALONE) -> None:
         super().__init__()
+        share = shares(config.shape, tp.size)[tp.rank]
+        vocab, hidden = config.vocab_size, config.hidden_size
         self.config = config
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList(_blocks(config))
-        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.tp = tp
+        self.vocabulary = share.vocabulary
+        self.embed_tokens = VocabParallelEmbedding(vocab, hidden, share.vocabulary, tp)
+        self.layers = nn.ModuleList(_blocks(config, share))
+        self.norm = RMSNorm(hidden, config.rms_norm_eps)
+        self.lm_head = ColumnParallelLinear(hidden, vocab, share.vocabulary)
         if config.tie_word_embeddings:
             self.lm_head.weight = self.embed_tokens.weight
 
@@ -38,18 +51,38 @@ class Transformer(nn.Module):
         if positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]
         context = AttentionContext(*rotary_angles(positions, self.config), mask)
-        stream = ResidualStream(self.embed_tokens(ids))
+        stream = ResidualStream(self.embed_tokens(ids), self.tp)
         for layer in self.layers:
             layer(stream, context)
         hidden: Tensor = self.norm(stream.read())
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Next-token logits in float32, [..., vocab], of hidden states [..., hidden]."""
+        """Next-token logits in float32 of this rank's vocabulary, [..., vocab/tp].
+
+        Args:
+            hidden: Hidden states, [..., hidden].
+        """
         scores: Tensor = self.lm_head(hidden)
         return scores.float()
 
 
-def _blocks(config: ModelConfig) -> Iterator[PreNormBlock]:
+def _blocks(config: ModelConfig, share: Share) -> Iterator[PreNormBlock]:
     for index in range(config.num_hidden_layers):
-        yield (LadderBlock if index in config.ladder_layers else StandardBlock)(config)
+        yield _block_class(config, index)(config, share)
+
+
+def _block_class(config: ModelConfig, index: int) -> type[PreNormBlock]:
+    if index in config.ladder_layers:
+        return LadderBlock
+    last = index == config.num_hidden_layers - 1
+    match config.topology:
+        case "parallel":
+            return ParallelBlock
+        case "desync-2x":
+            return SyncBlock
+        case "desync-4x":
+            return SyncBlock if index % 2 or last else DesyncBlock
+        case "no-comm":
+            return NoCommBlock
+    return StandardBlock

@@ -12,7 +12,17 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ladder_eval.report.words import bounds, documents, percent, points, residual, subset, verdict
+from ladder_eval.report.words import (
+    bounds,
+    documents,
+    memory,
+    percent,
+    points,
+    residual,
+    subset,
+    tensor_parallel,
+    verdict,
+)
 from ladder_eval.results.records import (
     POOLED,
     Comparison,
@@ -65,7 +75,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
         ("documents", f"{limit}, seed {result.seed}{_prefixed(subset(result.tasks))}"),
         ("hardware", _pairs(made.hardware) or NOTHING),
         ("time", f"started {made.started_at}, {made.seconds:.1f} s wall time"),
-        ("peak memory", f"{made.peak_memory_bytes / 2**30:.2f} GiB"),
+        ("peak memory", memory(made.peak_memory_bytes)),
         ("versions", _pairs(made.versions) or NOTHING),
         ("commit", made.commit or NOTHING),
         ("command", " ".join(made.command)),
@@ -196,7 +206,8 @@ def _model_text(model: ModelRecord) -> str:
     return (
         f"{residual(model)}, {model.adaptation}, {model.parameters} parameters; "
         f"weights: {model.weights} (SHA-256 {model.weights_sha256[:12]}); "
-        f"{model.dtype} on {model.device}, tp_size {model.tp_size}, batch_size {model.batch_size}; "
+        f"{model.dtype} on {model.device}, {tensor_parallel(model)}, "
+        f"batch_size {model.batch_size}; "
         f"BOS: {model.bos}; {model.scored_requests} requests scored "
         f"({model.scored_tokens} tokens, {model.scoring_seconds:.1f} s), "
         f"{model.reused_requests} reused, {model.truncated_requests} truncated"
@@ -256,7 +267,7 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
     for model in result.models:
         yield (
             f"{model.name}: {residual(model)}, {model.adaptation}; {model.dtype} on "
-            f"{model.device}, tp_size {model.tp_size}, batch_size {model.batch_size}."
+            f"{model.device}, {tensor_parallel(model)}, batch_size {model.batch_size}."
         )
     shots = sorted({task.num_fewshot for task in result.tasks})
     splits = sorted({task.split for task in result.tasks})
@@ -267,7 +278,7 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
     )
     yield (
         f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
-        f"{made.seconds:.0f} s wall time, {made.peak_memory_bytes / 2**30:.2f} GiB peak memory."
+        f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."
     )
     yield from (f"Warning: {text}" for text in result.warnings)
 

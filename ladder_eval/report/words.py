@@ -12,10 +12,12 @@ __all__ = [
     "bounds",
     "documents",
     "layers",
+    "memory",
     "percent",
     "points",
     "residual",
     "subset",
+    "tensor_parallel",
     "verdict",
 ]
 
@@ -58,6 +60,28 @@ def residual(model: ModelRecord) -> str:
     if not model.ladder_layers:
         return f"{model.residual} ({model.num_hidden_layers} layers)"
     return f"{model.residual} (layers {layers(model.ladder_layers)} of {model.num_hidden_layers})"
+
+
+def tensor_parallel(model: ModelRecord) -> str:
+    """How a model was divided among ranks, such as "tp_size 2 by gloo, heads 6:3 and ..."."""
+    if model.tp_size == 1:
+        return "tp_size 1"
+    heads, kv_heads = (
+        ":".join(map(str, n)) for n in (model.heads_per_rank, model.kv_heads_per_rank)
+    )
+    text = (
+        f"tp_size {model.tp_size} by {model.tp_backend}, heads {heads}, key-value heads {kv_heads}"
+    )
+    if model.weight_bytes_per_rank:
+        text += f", weights {memory(model.weight_bytes_per_rank)}"
+    if model.tp_check is not None:
+        text += f", largest difference from tp_size 1 {model.tp_check:.1e}"
+    return text
+
+
+def memory(sizes: Sequence[int]) -> str:
+    """Bytes by rank in GiB, such as "0.31 + 0.20 GiB"."""
+    return f"{' + '.join(f'{size / 2**30:.2f}' for size in sizes)} GiB"
 
 
 def documents(task: TaskRecord) -> str:

@@ -44,7 +44,7 @@ class Provenance:
         command: The command line, one argument an entry.
         started_at: Start, ISO 8601 with an offset from UTC.
         seconds: Wall time.
-        peak_memory_bytes: Largest resident size of the process.
+        peak_memory_bytes: Largest resident size of each rank's process.
 
     Raises:
         RecordError: If `started_at` isn't an ISO 8601 time with an offset.
@@ -56,7 +56,7 @@ class Provenance:
     command: tuple[str, ...]
     started_at: str
     seconds: float
-    peak_memory_bytes: int
+    peak_memory_bytes: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not _is_utc_time(self.started_at):
@@ -84,6 +84,11 @@ class ModelRecord:
         dtype: Number format of the computation.
         device: Device of the computation.
         tp_size: Size of the tensor-parallel group.
+        tp_backend: What carried its all-reduces: none, gloo or nccl.
+        heads_per_rank: Query heads of each rank.
+        kv_heads_per_rank: Key-value heads of each rank; one that several read counts for each.
+        weight_bytes_per_rank: Size of each rank's weights; empty if no model was loaded.
+        tp_check: Largest difference of 32 log-likelihoods from tp_size 1; None if unchecked.
         batch_size: Rows scored together.
         bos: What was done about a beginning-of-sequence token.
         truncated_requests: Requests cut to the model's context.
@@ -106,6 +111,11 @@ class ModelRecord:
     dtype: str
     device: str
     tp_size: int
+    tp_backend: str
+    heads_per_rank: tuple[int, ...]
+    kv_heads_per_rank: tuple[int, ...]
+    weight_bytes_per_rank: tuple[int, ...]
+    tp_check: float | None
     batch_size: int
     bos: str
     truncated_requests: int

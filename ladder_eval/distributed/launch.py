@@ -1,0 +1,300 @@
+"""How the processes of a group come together: started by rank 0 itself, or by torchrun.
+
+Rank 0 is the driver: it alone knows about text, tasks and files. It sends the others operations
+over a control group on the CPU, on which they may wait as long as it takes.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
+from ladder_eval.distributed.watch import GRACE_SECONDS, Watch
+from ladder_eval.errors import UsageError, WorkerError
+
+# Waiting for the driver's next operation is no failure: it may be scoring code or asking a judge.
+_PATIENCE = timedelta(days=365)
+_LEAVE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A process's place among those that torchrun, or the driver, has started.
+
+    Attributes:
+        rank: Over all nodes.
+        world_size: Over all nodes.
+        local_rank: On this node.
+        local_world_size: On this node.
+    """
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+
+
+def place_from_environment(environment: Mapping[str, str]) -> Place | None:
+    """The place that torchrun's variables give this process, or None without them.
+
+    Raises:
+        UsageError: if only some of them are set, or one is no number.
+    """
+    if "RANK" not in environment:
+        return None
+    try:
+        world_size = int(environment["WORLD_SIZE"])
+        return Place(
+            rank=int(environment["RANK"]),
+            world_size=world_size,
+            local_rank=int(environment["LOCAL_RANK"]),
+            local_world_size=int(environment.get("LOCAL_WORLD_SIZE", world_size)),
+        )
+    except (KeyError, ValueError) as error:
+        raise UsageError(
+            f"RANK is set, but torchrun's other variables are not ({error}); start the command "
+            "by torchrun, or unset RANK."
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Team:
+    """The processes of a tensor-parallel group, seen from one of them.
+
+    Attributes:
+        tp: This rank's place in the group.
+        device: This rank's device.
+        backend: What carries the collectives: none, gloo or nccl.
+    """
+
+    tp: TensorParallel
+    device: torch.device
+    backend: str
+    _control: dist.ProcessGroup | None = None
+    _watch: Watch | None = None
+    _children: Sequence[subprocess.Popen[bytes]] = ()
+
+    def send(self, message: object) -> None:
+        """Rank 0: give all others a message."""
+        if self._control is not None:
+            dist.broadcast_object_list([message], src=0, group=self._control)
+
+    def receive(self) -> Any:
+        """Other ranks: wait for rank 0's next message."""
+        box: list[Any] = [None]
+        dist.broadcast_object_list(box, src=0, group=self._control)
+        return box[0]
+
+    def gather(self, value: object) -> list[Any]:
+        """All ranks: every rank's value, on every rank."""
+        if self._control is None:
+            return [value]
+        values: list[Any] = [None] * self.tp.size
+        dist.all_gather_object(values, value, group=self._control)
+        return values
+
+    def fail(self, error: BaseException) -> None:
+        """Tell all ranks why this one can't go on."""
+        if self._watch is not None:
+            self._watch.fail(f"{type(error).__name__}: {error}")
+
+    def failure(self) -> str | None:
+        """What another rank has died of, if one has; waits a moment for its message."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        while self._watch is not None and time.monotonic() < deadline:
+            if message := self._watch.failure():
+                return message
+            time.sleep(0.05)
+        return self._killed()
+
+    def _killed(self) -> str | None:
+        for rank, child in enumerate(self._children, start=1):
+            if code := child.poll():
+                signal = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+                return f"rank {rank} {signal}"
+        return None
+
+
+@contextmanager
+def alone(device: torch.device) -> Iterator[Team]:
+    """A team of one, which sends nothing."""
+    yield Team(tp=ALONE, device=device, backend="none")
+
+
+@contextmanager
+def drive(tp_size: int, device: torch.device, worker: str) -> Iterator[Team]:
+    """Be rank 0 of a group: of torchrun's processes if it started this one, else of own ones.
+
+    Args:
+        tp_size: Number of ranks.
+        device: The device of all ranks; `cuda` gives each its own GPU where there are enough.
+        worker: The module that own processes run; it has to call `join`.
+
+    Raises:
+        WorkerError: if another rank dies, with its own message.
+    """
+    place = place_from_environment(os.environ)
+    if place is None:
+        store, port = _listen(tp_size)
+        place = Place(rank=0, world_size=tp_size, local_rank=0, local_world_size=tp_size)
+        children = _start(worker, port, place, device)
+    else:
+        store, children = _meet(place), []
+    try:
+        with _joined(place, store, device, children) as team:
+            try:
+                yield team
+            except Exception as error:
+                # A dead peer surfaces here as a broken connection, which says nothing.
+                if message := team.failure():
+                    raise WorkerError(message) from error
+                raise
+            team.send(None)
+            _await(children)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+@contextmanager
+def join(device: torch.device) -> Iterator[Team]:
+    """Be another rank of the group that the environment names.
+
+    Raises:
+        UsageError: if the environment names none.
+    """
+    place = place_from_environment(os.environ)
+    if place is None or place.rank == 0:
+        raise UsageError("A worker is started by `ladder-eval run --tp` or torchrun, not by hand.")
+    with _joined(place, _meet(place), device, ()) as team:
+        try:
+            yield team
+        except Exception as error:
+            team.fail(error)
+            raise
+
+
+@contextmanager
+def _joined(
+    place: Place,
+    store: dist.TCPStore,
+    device: torch.device,
+    children: Sequence[subprocess.Popen[bytes]],
+) -> Iterator[Team]:
+    device, backend = _device_and_backend(place, device)
+    if device.type == "cpu":
+        # More threads than cores make every operation wait for the slowest.
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // place.local_world_size))
+    else:
+        torch.cuda.set_device(device)
+    # A connection of its own: a blocked collective holds the lock of the one it uses.
+    connection = store.clone()  # type: ignore[attr-defined]
+    watch = Watch(connection, place.rank, place.world_size, lambda: _kill(children))
+    try:
+        dist.init_process_group(
+            backend,
+            store=dist.PrefixStore("group", store),
+            rank=place.rank,
+            world_size=place.world_size,
+        )
+        control = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        yield Team(
+            tp=TensorParallel(place.rank, place.world_size, dist.group.WORLD),
+            device=device,
+            backend=backend,
+            _control=control,
+            _watch=watch,
+            _children=children,
+        )
+    finally:
+        watch.stop()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _device_and_backend(place: Place, device: torch.device) -> tuple[torch.device, str]:
+    """Own GPUs and NCCL where there are enough; a shared one and Gloo where there aren't."""
+    if device.type != "cuda":
+        return device, "gloo"
+    count = torch.cuda.device_count()
+    if count >= place.local_world_size:
+        return torch.device("cuda", place.local_rank), "nccl"
+    return torch.device("cuda", place.local_rank % count), "gloo"
+
+
+def _listen(tp_size: int) -> tuple[dist.TCPStore, int]:
+    """A store that only this machine can reach."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    store = dist.TCPStore(
+        "127.0.0.1",
+        port,
+        tp_size,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+    loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
+    return store, port
+
+
+def _meet(place: Place) -> dist.TCPStore:
+    """The store of torchrun's agent, or of the driver that started this process."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return dist.TCPStore(
+        address,
+        port,
+        place.world_size,
+        is_master=place.rank == 0 and not agent,
+        wait_for_workers=False,
+    )
+
+
+def _start(
+    worker: str, port: int, place: Place, device: torch.device
+) -> list[subprocess.Popen[bytes]]:
+    children = []
+    for rank in range(1, place.world_size):
+        variables = {
+            "RANK": rank,
+            "LOCAL_RANK": rank,
+            "WORLD_SIZE": place.world_size,
+            "LOCAL_WORLD_SIZE": place.local_world_size,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        child = subprocess.Popen(
+            [sys.executable, "-m", worker, str(device)],
+            env=os.environ | {name: str(value) for name, value in variables.items()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the driver's to handle
+        )
+        children.append(child)
+    return children
+
+
+def _await(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        try:
+            child.wait(timeout=_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.kill()

@@ -1,0 +1,23 @@
+"""The process of a rank other than 0, as the driver starts it: `python -m ... DEVICE`."""
+
+import os
+import sys
+
+import torch
+
+from ladder_eval.distributed.launch import join
+from ladder_eval.engine.ranks import serve
+
+
+def main(device: str) -> None:
+    """Join the group that the environment names, and serve until the driver is done."""
+    try:
+        with join(torch.device(device)) as team:
+            serve(team)
+    except Exception as error:
+        sys.stderr.write(f"ladder-eval: rank {os.environ.get('RANK')}: {error!r}\n")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
