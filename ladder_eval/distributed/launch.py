@@ -25,6 +25,8 @@ from ladder_eval.errors import UsageError, WorkerError
 # Waiting for the driver's next operation is no failure: it may be scoring code or asking a judge.
 _PATIENCE = timedelta(days=365)
 _LEAVE_SECONDS = 10.0
+# Where a peer has gone, torch would log the C++ stack of every thread that notices.
+_QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "TORCH_SHOW_CPP_STACKTRACES": "0"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,9 +92,16 @@ class Team:
             dist.broadcast_object_list([message], src=0, group=self._control)
 
     def receive(self) -> Any:
-        """Other ranks: wait for rank 0's next message."""
+        """Other ranks: wait for rank 0's next message.
+
+        Raises:
+            WorkerError: if rank 0 has ended without a last message.
+        """
         box: list[Any] = [None]
-        dist.broadcast_object_list(box, src=0, group=self._control)
+        try:
+            dist.broadcast_object_list(box, src=0, group=self._control)
+        except RuntimeError as error:
+            raise WorkerError("rank 0 has ended") from error
         return box[0]
 
     def gather(self, value: object) -> list[Any]:
@@ -112,16 +121,16 @@ class Team:
         """What another rank has died of, if one has; waits a moment for its message."""
         deadline = time.monotonic() + GRACE_SECONDS
         while self._watch is not None and time.monotonic() < deadline:
-            if message := self._watch.failure():
+            if message := self._watch.failure() or self._killed():
                 return message
             time.sleep(0.05)
-        return self._killed()
+        return None
 
     def _killed(self) -> str | None:
         for rank, child in enumerate(self._children, start=1):
-            if code := child.poll():
-                signal = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-                return f"rank {rank} {signal}"
+            code = child.poll()
+            if code is not None and code < 0:
+                return f"rank {rank} was killed by signal {-code}"
         return None
 
 
@@ -278,7 +287,7 @@ def _start(
         }
         child = subprocess.Popen(
             [sys.executable, "-m", worker, str(device)],
-            env=os.environ | {name: str(value) for name, value in variables.items()},
+            env=_QUIET | os.environ | {name: str(value) for name, value in variables.items()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the driver's to handle

@@ -7,6 +7,7 @@ import torch
 
 from ladder_eval.distributed.launch import join
 from ladder_eval.engine.ranks import serve
+from ladder_eval.errors import WorkerError
 
 
 def main(device: str) -> None:
@@ -14,8 +15,13 @@ def main(device: str) -> None:
     try:
         with join(torch.device(device)) as team:
             serve(team)
+    except WorkerError:
+        sys.exit(1)  # another rank's failure is told by that rank, or by the driver
     except Exception as error:
-        sys.stderr.write(f"ladder-eval: rank {os.environ.get('RANK')}: {error!r}\n")
+        first = str(error).partition("\n")[0]
+        sys.stderr.write(
+            f"ladder-eval: rank {os.environ.get('RANK')}: {type(error).__name__}: {first}\n"
+        )
         sys.exit(1)
 
 
