@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -176,6 +177,21 @@ def drive(tp_size: int, device: torch.device, worker: str) -> Iterator[Team]:
             child.wait()
 
 
+def hold_leash() -> None:
+    """End this worker as soon as the driver that started it has ended, however that came about.
+
+    The driver holds the other end of standard input, which closes with it.
+    """
+
+    def wait_for_end() -> None:
+        # Not through sys.stdin, whose lock Python would miss when this process ends first.
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait_for_end, name="leash", daemon=True).start()
+
+
 @contextmanager
 def join(device: torch.device) -> Iterator[Team]:
     """Be another rank of the group that the environment names.
@@ -288,7 +304,7 @@ def _start(
         child = subprocess.Popen(
             [sys.executable, "-m", worker, str(device)],
             env=_QUIET | os.environ | {name: str(value) for name, value in variables.items()},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # held open by this process alone: see hold_leash
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the driver's to handle
         )
@@ -297,6 +313,7 @@ def _start(
 
 
 def _await(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Wait until workers that have been told to leave have left; only then cut their leash."""
     for child in children:
         try:
             child.wait(timeout=_LEAVE_SECONDS)

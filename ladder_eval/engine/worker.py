@@ -5,13 +5,14 @@ import sys
 
 import torch
 
-from ladder_eval.distributed.launch import join
+from ladder_eval.distributed.launch import hold_leash, join
 from ladder_eval.engine.ranks import serve
 from ladder_eval.errors import WorkerError
 
 
 def main(device: str) -> None:
     """Join the group that the environment names, and serve until the driver is done."""
+    hold_leash()
     try:
         with join(torch.device(device)) as team:
             serve(team)
