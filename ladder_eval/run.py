@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +23,7 @@ from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.estimate import seconds_per_token
 from ladder_eval.engine.ranks import Driver, serve
 from ladder_eval.engine.scoring import LogLikelihood, score_batch
-from ladder_eval.errors import CheckpointError, UsageError
+from ladder_eval.errors import CheckpointError, RecordError, UsageError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.evaluation import (
@@ -53,7 +54,7 @@ from ladder_eval.results.records import (
     RunResult,
     TaskRecord,
 )
-from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
+from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder, read_result
 from ladder_eval.results.summary import comparisons, scores
 from ladder_eval.terminal import Terminal
 
@@ -95,6 +96,15 @@ class Arm:
             parts.append(repr(shares(config.shape, self.tp_size)))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def identity(self, execution: Execution) -> tuple[str, ...]:
+        """All that an answer depends on beside its request, as part of the request's key."""
+        return (
+            self.fingerprint,
+            execution.dtype,
+            execution.device.type,
+            f"torch {torch.__version__}",
+        )
+
 
 def is_worker() -> bool:
     """Whether torchrun started this process as another than rank 0."""
@@ -126,14 +136,14 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
     suite = suite_of(options.tasks) if options.tasks else load_suite(options.suite)
     limit = options.limit or suite.limit
     arms, baseline = _select_arms(options, execution.tp_size, terminal.say)
-    run_id = _run_id(arms, suite, limit, options.seed, execution.dtype)
+    sources = DataSources(
+        data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
+    )
+    with terminal.working("reading data"):
+        tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
+        plan = _plan(arms, tasks, execution)
+    run_id = _run_id(arms, suite, tasks, options.seed, execution)
     with RunFolder.open(options.output_dir / run_id) as folder:
-        sources = DataSources(
-            data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
-        )
-        with terminal.working("reading data"):
-            tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
-            plan = _plan(arms, tasks, execution)
         terminal.say(plan)
         with _team(execution) as team:
             driver = Driver(team)
@@ -141,6 +151,9 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
                 _evaluate(arm, tasks, execution, driver, folder, terminal) for arm in arms
             ]
             memory = tuple(driver.peak_memory())
+        if not any(evaluation.record.scored_requests for evaluation in evaluations):
+            with suppress(RecordError):  # a run that computed nothing has nothing to add
+                return read_result(folder.path), folder.path
         samples = pd.concat([evaluation.samples for evaluation in evaluations], ignore_index=True)
         models = tuple(evaluation.record for evaluation in evaluations)
         result = RunResult(
@@ -218,6 +231,8 @@ def _select_arms(
         return _arms(candidates, tp_size), None
     baseline = select(wanted, choice=ResidualChoice(), sources=sources)
     others = [model for model in candidates if not _same(model, baseline)]
+    if not others:
+        raise UsageError(f"{baseline.name} can't be compared with itself; give another --model.")
     return _arms([baseline, *others], tp_size), baseline.name
 
 
@@ -248,10 +263,21 @@ def _arm(model: SelectedModel, tp_size: int) -> Arm:
     )
 
 
-def _run_id(arms: Sequence[Arm], suite: Suite, limit: int | None, seed: int, dtype: str) -> str:
-    names = [(task.name, task.headline, task.version) for task in suite.tasks]
-    asked = json.dumps([[arm.fingerprint for arm in arms], names, limit, seed, dtype])
-    return f"{suite.name}-{arms[-1].model.name}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+def _run_id(
+    arms: Sequence[Arm],
+    suite: Suite,
+    tasks: Sequence[PreparedTask],
+    seed: int,
+    execution: Execution,
+) -> str:
+    """A name for what is asked: the same models, data, documents and computation, the same name."""
+    asked = [
+        (t.task.name, t.task.headline, t.task.version, t.data_sha256, list(t.chosen.items()))
+        for t in tasks
+    ]
+    text = json.dumps([[arm.identity(execution) for arm in arms], asked, seed])
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{suite.name}-{arms[-1].model.name}")[:120]
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Execution) -> str:
@@ -294,7 +320,6 @@ def _evaluate(
 ) -> _Evaluation:
     """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
     model, dtype = arm.model, execution.torch_dtype
-    clock = time.perf_counter()
     weight_bytes: list[int] = []
 
     def load() -> Callable[[Batch], dict[int, LogLikelihood]]:
@@ -303,16 +328,16 @@ def _evaluate(
 
     with folder.requests(model.name) as log, terminal.scoring(model.name) as progress:
         lm = LadderLM(
-            identity=(arm.fingerprint, execution.dtype),
+            identity=arm.identity(execution),
             load=load,
             tokenizer=arm.tokenizer,
             max_length=model.config.max_position_embeddings,
+            vocab_size=model.config.vocab_size,
             log=log,
             batch_size=execution.batch_size,
             progress=progress,
         )
         result = run_suite(lm, tasks)
-        seconds = time.perf_counter() - clock
         tp_check = _tp_check(arm, lm, driver, execution)
         cut_bytes = log.cut_bytes
     record = replace(
@@ -320,7 +345,6 @@ def _evaluate(
         tp_backend=driver.team.backend,
         weight_bytes_per_rank=tuple(weight_bytes),
         tp_check=tp_check,
-        scoring_seconds=seconds,
     )
     rows = pd.DataFrame(sample_rows(model.name, tasks, result), columns=list(SAMPLE_COLUMNS))
     arguments = {"dtype": execution.dtype, "fingerprint": arm.fingerprint}
@@ -377,7 +401,7 @@ def _model_record(arm: Arm, execution: Execution, lm: LadderLM) -> ModelRecord:
         scored_requests=lm.tally.scored_requests,
         reused_requests=lm.tally.reused_requests,
         scored_tokens=lm.tally.scored_tokens,
-        scoring_seconds=0.0,
+        scoring_seconds=lm.tally.seconds,
     )
 
 

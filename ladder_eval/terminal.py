@@ -68,10 +68,12 @@ class ScoringBar:
 
 
 def print_page(page: RenderableType) -> None:
-    """Print a table or a page of them on standard output, at least 100 columns wide in a file."""
+    """Print a table or a page of them on standard output.
+
+    Narrower than a terminal's usual 80 columns, cells would be cut; a file has room for all.
+    """
     console = Console()
-    if not console.is_terminal:
-        console.width = max(100, console.width)
+    console.width = max(80 if console.is_terminal else 160, console.width)
     console.print(page)
 
 
@@ -81,7 +83,10 @@ def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]
     table = Table(title=Text(title), title_justify="left")
     for index, heading in enumerate(headings):
         numeric = all(isinstance(row[index], int) for row in cells)
-        table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
+        whole = numeric or index == 0  # names are there to be copied
+        table.add_column(
+            Text(heading), justify="right" if numeric else "left", overflow="fold", no_wrap=whole
+        )
     for row in cells:
         table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
     return table

@@ -1,5 +1,7 @@
 """The model that lm-eval talks to: text requests in, recorded answers out."""
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -11,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ladder_eval.engine.batching import Batch, ScoringRequest
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, count_tokens, score
-from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.results.requests import RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
@@ -39,6 +41,7 @@ class Tally:
     reused_requests: int = 0
     truncated_requests: int = 0
     scored_tokens: int = 0
+    seconds: float = 0.0
 
 
 class LadderLM(TemplateLM):  # type: ignore[misc]
@@ -52,6 +55,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         load: Loads the model and returns what scores a batch with it.
         tokenizer: Its tokenizer; no padding token is needed.
         max_length: Longest text in tokens that the model can read.
+        vocab_size: Number of tokens that the model knows.
         log: Where answers are recorded.
         batch_size: Different contexts in one forward.
         progress: Who is told how far scoring has come.
@@ -64,6 +68,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         load: Callable[[], Callable[[Batch], dict[int, LogLikelihood]]],
         tokenizer: PreTrainedTokenizerBase,
         max_length: int,
+        vocab_size: int,
         log: RequestLog,
         batch_size: int,
         progress: Progress,
@@ -71,6 +76,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         super().__init__()
         self.tokenizer = tokenizer
         self.max_length = max_length
+        self._vocab_size = vocab_size
         self.tally = Tally()
         self._identity = tuple(identity)
         self._load = load
@@ -106,7 +112,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         """Largest difference of a few recorded log-likelihoods from another computation's."""
         keys, requests = list(self._spot_checks), list(self._spot_checks.values())
         return max(
-            abs(found.logprob - cast("tuple[float, bool]", self._log.get(keys[index]))[0])
+            abs(found.logprob - self._recorded(keys[index])[0])
             for batch in score(answer, requests, batch_size=self._batch_size)
             for index, found in batch.answers.items()
         )
@@ -185,13 +191,16 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         missing = {
             key: request
             for key, request in zip(keys, requests, strict=True)
-            if key not in self._log
+            if not _is_answer(self._log.get(key))
         }
         self.tally.reused_requests += len(set(keys)) - len(missing)
         if missing:
             self._score(missing)
-        recorded = (cast("tuple[float, bool]", self._log.get(key)) for key in keys)
-        return [(logprob, is_greedy) for logprob, is_greedy in recorded]
+        return [self._recorded(key) for key in keys]
+
+    def _recorded(self, key: str) -> tuple[float, bool]:
+        logprob, is_greedy = cast("list[Any]", self._log.get(key))
+        return float(logprob), bool(is_greedy)
 
     def _keep_spot_checks(self, asked: dict[str, ScoringRequest]) -> None:
         # Keys are hashes, so that the smallest of them are a sample.
@@ -205,16 +214,28 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
 
     def _score(self, missing: dict[str, ScoringRequest]) -> None:
         keys, requests = list(missing), list(missing.values())
+        self._require_known_tokens(requests)
         self._progress.start(count_tokens(requests))
+        answer, clock = self._loaded(), time.perf_counter()
         try:
-            for batch in score(self._loaded(), requests, batch_size=self._batch_size):
+            for batch in score(answer, requests, batch_size=self._batch_size):
                 answers = {keys[i]: [a.logprob, a.is_greedy] for i, a in batch.answers.items()}
                 self._log.append(answers)
                 self.tally.scored_requests += len(answers)
                 self.tally.scored_tokens += batch.tokens
+                self.tally.seconds += time.perf_counter() - clock
+                clock = time.perf_counter()
                 self._progress.advance(batch.tokens)
         except NotFiniteError as error:
             raise self._not_finite(requests[error.request], error.value) from None
+
+    def _require_known_tokens(self, requests: list[ScoringRequest]) -> None:
+        largest = max(max(request.context + request.continuation) for request in requests)
+        if largest >= self._vocab_size:
+            raise CheckpointError(
+                f"The tokenizer gives the token {largest}, but the model knows only "
+                f"{self._vocab_size} tokens; they don't belong together."
+            )
 
     def _loaded(self) -> Callable[[Batch], dict[int, LogLikelihood]]:
         if self._answer is None:
@@ -227,3 +248,11 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
             f"The model gave {value} as the log-likelihood of {text[-200:]!r}; its weights or "
             "dtype are broken, and nothing it says can be scored."
         )
+
+
+def _is_answer(recorded: object) -> bool:
+    """Whether a recorded value is a finite log-likelihood and a flag, and not something damaged."""
+    match recorded:
+        case [float(logprob), bool()]:
+            return math.isfinite(logprob)
+    return False

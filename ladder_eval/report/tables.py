@@ -3,6 +3,7 @@
 Both print the same `Block` records and the same conditions, so they can't disagree.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -78,7 +79,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
         ("peak memory", memory(made.peak_memory_bytes)),
         ("versions", _pairs(made.versions) or NOTHING),
         ("commit", made.commit or NOTHING),
-        ("command", " ".join(made.command)),
+        ("command", shlex.join(made.command)),
         ("intervals", _methods(result)),
     ]
     return (*rows, *(("warning", text) for text in result.warnings))
@@ -271,8 +272,9 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
         )
     shots = sorted({task.num_fewshot for task in result.tasks})
     splits = sorted({task.split for task in result.tasks})
+    if result.comparisons:
+        yield "+/−: documents that only the candidate, only the baseline has right."
     yield (
-        "+/−: documents that only the candidate, only the baseline has right. "
         f"{' and '.join(f'{each}-shot' for each in shots)} on {' and '.join(splits)} splits, "
         f"seed {result.seed}. Intervals: {_methods(result)}."
     )

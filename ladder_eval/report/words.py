@@ -118,8 +118,9 @@ def verdict(pooled: Comparison, tasks: Sequence[TaskRecord]) -> str:
     half_width = points((pooled.high - pooled.low) / 2).lstrip("+")
     return (
         f"{scope}, the difference between {pooled.candidate} and {pooled.baseline} is too small to "
-        f"decide: the {level} {bounds(pooled.low, pooled.high)} contains zero; these documents "
-        f"could only have told a difference of about {half_width} points or more from none."
+        f"decide: the {level} {bounds(pooled.low, pooled.high)} contains zero; with these "
+        f"documents, only a measured difference of about {half_width} points or more would be "
+        "decided."
     )
 
 

@@ -20,7 +20,6 @@ __all__ = [
     "MEAN_METHODS",
     "Interval",
     "exact_binomial_interval",
-    "mcnemar_exact",
     "mean_stderr",
     "paired_difference_interval",
     "paired_mean_interval",
@@ -72,18 +71,6 @@ def exact_binomial_interval(successes: int, n: int, confidence: float = 0.95) ->
     low = stats.beta.ppf(tail, successes, failures + 1) if successes else 0.0
     high = stats.beta.isf(tail, successes + 1, failures) if failures else 1.0
     return Interval(low=float(low), high=float(high), method="exact binomial (Clopper–Pearson)")
-
-
-def mcnemar_exact(gains: int, losses: int) -> float:
-    """McNemar's exact two-sided p-value: are gains and losses equally likely?
-
-    Given gains + losses, gains are binomial with probability 1/2. The p-value is 1 without any
-    disagreement.
-    """
-    disagreements = gains + losses
-    if disagreements == 0:
-        return 1.0
-    return float(stats.binomtest(gains, disagreements).pvalue)
 
 
 def mean_stderr(values: Sequence[float]) -> float | None:
