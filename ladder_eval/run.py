@@ -153,7 +153,9 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
             memory = tuple(driver.peak_memory())
         if not any(evaluation.record.scored_requests for evaluation in evaluations):
             with suppress(RecordError):  # a run that computed nothing has nothing to add
-                return read_result(folder.path), folder.path
+                earlier = read_result(folder.path)
+                terminal.say(f"Nothing was left to score since {earlier.provenance.started_at}.")
+                return earlier, folder.path
         samples = pd.concat([evaluation.samples for evaluation in evaluations], ignore_index=True)
         models = tuple(evaluation.record for evaluation in evaluations)
         result = RunResult(

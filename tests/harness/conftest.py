@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
+from ladder_eval.engine.scoring import score_batch
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.models.checkpoint import load_model, read_config
 from ladder_eval.results.requests import RequestLog
@@ -45,15 +46,19 @@ def make_lm(tmp_path, tiny_checkpoint):
             load=None,
         ):
             config = read_config(folder).with_ladder(ladder_layers)
-            real = partial(
-                load_model, folder, config, dtype=torch.float32, device=torch.device("cpu")
-            )
+
+            def real():
+                cpu = torch.device("cpu")
+                model = load_model(folder, config, dtype=torch.float32, device=cpu)
+                return partial(score_batch, model)
+
             log = stack.enter_context(RequestLog(tmp_path / f"{answers}.jsonl"))
             return LadderLM(
                 identity=identity,
                 load=load or real,
                 tokenizer=AutoTokenizer.from_pretrained(folder),
                 max_length=max_length or config.max_position_embeddings,
+                vocab_size=config.vocab_size,
                 log=log,
                 batch_size=batch_size,
                 progress=Steps(),

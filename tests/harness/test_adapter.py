@@ -2,11 +2,13 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
+from ladder_eval.engine.scoring import score_batch
 from ladder_eval.errors import ScoringError, UsageError
 from ladder_eval.models.checkpoint import load_model, read_config
 
@@ -57,7 +59,7 @@ def altered(folder, change):
         config = read_config(folder)
         model = load_model(folder, config, dtype=torch.float32, device=torch.device("cpu"))
         change(model)
-        return model
+        return partial(score_batch, model)
 
     return load
 

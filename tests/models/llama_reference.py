@@ -1,6 +1,8 @@
 """Random Llama checkpoints, and their logits computed from the paper's equations alone."""
 
 import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -22,6 +24,14 @@ SHAPE = {
     "rms_norm_eps": 1e-5,
     "tie_word_embeddings": True,
     "initializer_range": 0.1,
+}
+# As SmolLM2: heads that can't be dealt evenly, and a vocabulary that 2 and 4 don't divide.
+UNEVEN = {
+    "hidden_size": 72,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "vocab_size": 83,
+    "tie_word_embeddings": False,
 }
 LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -89,6 +99,68 @@ def reference_logits(model: LlamaForCausalLM, ids: Tensor, ladder_layers: object
             own = {n: weights[f"layers.{layer}.{n}"] for n in _LAYER_WEIGHTS}
             x.append(x[-1] + block(x[-2] if stale else x[-1], own, config))
     return _norm(x[-1], weights["norm.weight"], config) @ model.lm_head.weight.T
+
+
+@torch.no_grad()
+def parallel_logits(model: LlamaForCausalLM, ids: Tensor) -> Tensor:
+    """Logits by x_{l+1} = x_l + attention(norm x_l) + mlp(norm x_l), [batch, seq, vocab]."""
+    config, weights = model.config, model.model.state_dict()
+    x = weights["embed_tokens.weight"][ids]
+    for layer in range(config.num_hidden_layers):
+        own = {n: weights[f"layers.{layer}.{n}"] for n in _LAYER_WEIGHTS}
+        own["post_attention_layernorm.weight"] = own["input_layernorm.weight"]
+        x = x + _attention(x, own, config) + _mlp(x, own, config)
+    return _norm(x, weights["norm.weight"], config) @ model.lm_head.weight.T
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rank holds of each layer: numbers of heads and channels."""
+
+    query: range
+    kv: range
+    channels: range
+
+
+@torch.no_grad()
+def desync_logits(
+    model: LlamaForCausalLM, ids: Tensor, parts: Sequence[Part], synced: Collection[int]
+) -> list[Tensor]:
+    """Each rank's logits over the whole vocabulary, [batch, seq, vocab].
+
+    x_i^r = x_{i-1}^r + h_i^r(x_{i-1}^r), and after the MLP of a synced layer
+    x_i = sum over r of (h_i^r(x_{i-1}^r) + x_{i-1}^r / T).
+    """
+    config, weights = model.config, model.model.state_dict()
+    x = [weights["embed_tokens.weight"][ids] for _ in parts]  # x[r] is rank r's stream
+    for layer in range(config.num_hidden_layers):
+        whole = {n: weights[f"layers.{layer}.{n}"] for n in _LAYER_WEIGHTS}
+        for block in (_attention, _mlp):
+            h = [
+                block(x[r], _sliced(whole, part, config.head_dim), config)
+                for r, part in enumerate(parts)
+            ]
+            if block is _mlp and layer in synced:
+                together = sum(h[r] + x[r] / len(parts) for r in range(len(parts)))
+                x = [together for _ in parts]
+            else:
+                x = [x[r] + h[r] for r in range(len(parts))]
+    return [_norm(own, weights["norm.weight"], config) @ model.lm_head.weight.T for own in x]
+
+
+def _sliced(whole: dict[str, Tensor], part: Part, width: int) -> dict[str, Tensor]:
+    query = slice(part.query.start * width, part.query.stop * width)
+    kv = slice(part.kv.start * width, part.kv.stop * width)
+    channels = slice(part.channels.start, part.channels.stop)
+    return whole | {
+        "self_attn.q_proj.weight": whole["self_attn.q_proj.weight"][query],
+        "self_attn.k_proj.weight": whole["self_attn.k_proj.weight"][kv],
+        "self_attn.v_proj.weight": whole["self_attn.v_proj.weight"][kv],
+        "self_attn.o_proj.weight": whole["self_attn.o_proj.weight"][:, query],
+        "mlp.gate_proj.weight": whole["mlp.gate_proj.weight"][channels],
+        "mlp.up_proj.weight": whole["mlp.up_proj.weight"][channels],
+        "mlp.down_proj.weight": whole["mlp.down_proj.weight"][:, channels],
+    }
 
 
 _LAYER_WEIGHTS = [f"self_attn.{kind}_proj.weight" for kind in "qkvo"]

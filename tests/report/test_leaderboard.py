@@ -55,9 +55,18 @@ def test_repeated_evaluation_counts_once_the_newest(undecided):
         assert leaderboard(order)["run_id"].tolist() == ["new", "new"]
 
 
-@pytest.mark.parametrize("change", [{"limit": None}, {"limit": 41}, {"seed": 8}, {"suite": "x"}])
-def test_other_evaluation_stays(undecided, change):
-    assert len(leaderboard([undecided, later(undecided, **change)])) == 4
+def test_other_evaluation_stays(undecided):
+    first, second = undecided.tasks
+    others = [
+        later(undecided, suite="x"),
+        later(undecided, tasks=(replace(first, prompts_sha256="other"), second)),
+        later(undecided, models=tuple(replace(m, device="cuda") for m in undecided.models)),
+        later(undecided, models=tuple(replace(m, dtype="bfloat16") for m in undecided.models)),
+    ]
+    for other in others:
+        assert len(leaderboard([undecided, other])) == 4
+    alone = later(undecided, baseline=None, comparisons=())  # the dense row is the same in both
+    assert len(leaderboard([undecided, alone])) == 3
 
 
 def test_repeated_whole_evaluation_counts_once(undecided):

@@ -96,6 +96,6 @@ def test_decided_verdicts():
 def test_undecided_verdict_says_what_could_have_been_told(undecided):
     assert verdict(pooled(-0.006, -0.031, 0.019), undecided.tasks) == (
         "Pooled over 320 documents (subset: 80 of 610), the difference between X and Y is too "
-        "small to decide: the 95 % interval [−3.1, +1.9] contains zero; these documents could "
-        "only have told a difference of about 2.5 points or more from none."
+        "small to decide: the 95 % interval [−3.1, +1.9] contains zero; with these documents, only "
+        "a measured difference of about 2.5 points or more would be decided."
     )

@@ -34,7 +34,7 @@ def result():
             command=("ladder-eval", "run"),
             started_at="2025-01-31T12:00:00+00:00",
             seconds=0.1 + 0.2,
-            peak_memory_bytes=2**40 + 1,
+            peak_memory_bytes=(2**40 + 1,),
         ),
         models=(
             ModelRecord(
@@ -51,6 +51,11 @@ def result():
                 dtype="float32",
                 device="cpu",
                 tp_size=1,
+                tp_backend="none",
+                heads_per_rank=(9,),
+                kv_heads_per_rank=(3,),
+                weight_bytes_per_rank=(4_000_000,),
+                tp_check=None,
                 batch_size=8,
                 bos="added",
                 truncated_requests=0,

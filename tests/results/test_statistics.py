@@ -11,7 +11,6 @@ from ladder_eval.results import statistics
 from ladder_eval.results.statistics import (
     EXACT_LIMIT,
     exact_binomial_interval,
-    mcnemar_exact,
     mean_stderr,
     paired_difference_interval,
     paired_mean_interval,
@@ -38,13 +37,6 @@ def test_binomial_interval_is_scipys(successes, n, confidence):
 
 def test_binomial_interval_of_no_success_by_hand():
     assert exact_binomial_interval(0, 20).high == pytest.approx(1 - 0.025 ** (1 / 20))
-
-
-@pytest.mark.parametrize(("gains", "losses"), [(0, 0), (1, 7), (7, 1), (5, 5), (12, 30), (0, 6)])
-def test_mcnemar_by_hand(gains, losses):
-    m = gains + losses
-    tail = sum(math.comb(m, k) for k in range(min(gains, losses) + 1)) / 2**m
-    assert mcnemar_exact(gains, losses) == pytest.approx(min(1.0, 2 * tail))
 
 
 def test_mean_stderr_is_scipys():

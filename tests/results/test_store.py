@@ -30,7 +30,7 @@ def result():
         command=(),
         started_at="2025-01-31T12:00:00+00:00",
         seconds=1.0,
-        peak_memory_bytes=1,
+        peak_memory_bytes=(1,),
     )
     return RunResult(
         run_id="r",

@@ -1,0 +1,434 @@
+"""Whole runs on several ranks: started by the command itself, by torchrun, and by hand."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from running import Quiet, copy_of, recorded
+from typer.testing import CliRunner
+
+import ladder_eval
+import ladder_eval.run
+from ladder_eval.__main__ import app
+from ladder_eval.engine import ranks
+from ladder_eval.errors import UsageError
+from ladder_eval.models import checkpoint, selection
+from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.registry import AS_TRAINED
+from ladder_eval.models.selection import SelectedModel
+from ladder_eval.options import RunOptions
+from ladder_eval.results.records import from_json
+from ladder_eval.results.store import read_samples
+from ladder_eval.run import Arm, run
+
+ROOT = str(Path(ladder_eval.__file__).parents[1])
+TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LAST_TWO = ResidualChoice(ladder_layers=2)
+UNADAPTED = "unadapted: dense weights, norms copied to each rank"
+
+
+def never(*_, **__):
+    raise AssertionError("it was read or computed for nothing")
+
+
+@pytest.fixture(autouse=True)
+def not_under_torchrun(monkeypatch):
+    for name in (*TORCHRUN, "GLOO_SOCKET_IFNAME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def ask(tiny_checkpoint, tiny_data, tmp_path_factory):
+    """Options of a run of the tiny model and its hybrid on three documents."""
+    return RunOptions(
+        model=(str(tiny_checkpoint),),
+        residual=LAST_TWO,
+        tasks=("piqa",),
+        limit=3,
+        data_dir=tiny_data,
+        output_dir=tmp_path_factory.mktemp("runs"),
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(ask):
+    return run(ask, Quiet())
+
+
+@pytest.fixture
+def together(alone, ask, tmp_path):
+    """The same with two ranks, in another folder."""
+    return run(replace(ask, tp=2, output_dir=tmp_path), Quiet())
+
+
+def logprobs(folder):
+    return [
+        logprob for answers in read_samples(folder).answers for logprob, _ in json.loads(answers)
+    ]
+
+
+def files(folder):
+    """Relative paths, but for the times in lm-eval's names."""
+    times = r"\d{4}-\d\d-\d\dT\S+?\.json"
+    paths = (str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return sorted(re.sub(times, "TIME.json", path) for path in paths)
+
+
+def test_two_ranks_give_the_answers_and_files_of_one(alone, together):
+    (one, here), (two, there) = alone, together
+    assert there.name == here.name
+    assert two.scores == one.scores
+    assert two.comparisons == one.comparisons
+    assert two.tasks == one.tasks  # and so the same documents and prompts
+    assert files(there) == files(here)
+    assert recorded(there).keys() == recorded(here).keys()
+    assert logprobs(there) == pytest.approx(logprobs(here), abs=1e-4)
+    columns = ["prompt_hash", "doc_hash", "value"]
+    assert read_samples(there)[columns].equals(read_samples(here)[columns])
+
+
+def test_what_each_rank_held_is_told(alone, together):
+    (one, _), (two, folder) = alone, together
+    for single, model in zip(one.models, two.models, strict=True):
+        assert (single.tp_size, single.tp_backend, single.tp_check) == (1, "none", None)
+        assert (single.heads_per_rank, single.kv_heads_per_rank) == ((4,), (2,))
+        assert (model.tp_size, model.tp_backend) == (2, "gloo")
+        assert (model.heads_per_rank, model.kv_heads_per_rank) == ((2, 2), (1, 1))
+        assert model.fingerprint == single.fingerprint
+        (whole,) = single.weight_bytes_per_rank
+        assert whole == 4 * model.parameters
+        assert whole < sum(model.weight_bytes_per_rank) < 1.05 * whole
+        assert 0 <= model.tp_check < 1e-4
+    assert len(one.provenance.peak_memory_bytes) == 1
+    assert len(two.provenance.peak_memory_bytes) == 2
+    assert "heads 2:2" in (folder / "report.md").read_text()
+
+
+def test_the_check_tells_a_wrong_answer(ask, tmp_path, monkeypatch):
+    """Rank 0 loads the whole model with another norm: the check has something to find."""
+    whole = ladder_eval.run.load_model
+
+    def altered(*arguments, **options):
+        model = whole(*arguments, **options)
+        model.norm.weight.mul_(1.01)
+        return model
+
+    monkeypatch.setattr(ladder_eval.run, "load_model", altered)
+    result, _ = run(replace(ask, tp=2, output_dir=tmp_path, no_baseline=True), Quiet())
+    assert result.models[0].tp_check > 1e-3
+
+
+def test_two_ranks_go_on_where_one_stopped(ask, tmp_path):
+    options = replace(ask, output_dir=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run(options, Quiet(stop_after=1))  # when the dense model is done
+    (folder,) = tmp_path.iterdir()
+    before = recorded(folder)
+    result, where = run(replace(options, tp=2), Quiet())
+    assert where == folder
+    dense, candidate = result.models
+    assert (dense.scored_requests, dense.reused_requests) == (0, 6)
+    assert (candidate.scored_requests, candidate.reused_requests) == (6, 0)
+    assert dense.weight_bytes_per_rank == ()
+    assert len(candidate.weight_bytes_per_rank) == 2
+    assert recorded(folder)["tiny"] == before["tiny"]
+    assert candidate.tp_check < 1e-4
+    assert dense.tp_check is None  # two ranks computed nothing that one could be held against
+
+
+def test_a_finished_run_is_scored_by_no_number_of_ranks_again(alone, ask, monkeypatch):
+    monkeypatch.setattr(ranks, "load_model", never)
+    before = recorded(alone[1])
+    again, where = run(replace(ask, tp=2, no_tp_check=True), Quiet())
+    assert (again.scores, where) == (alone[0].scores, alone[1])
+    assert recorded(where) == before
+
+
+def test_answers_of_desync_are_never_taken_at_another_tp_size(ask, tmp_path):
+    desync = ResidualChoice(residual="desync-2x")
+    options = replace(ask, output_dir=tmp_path, residual=desync, no_baseline=True)
+    first, folder = run(options, Quiet())
+    second, other = run(replace(options, tp=2), Quiet())
+    assert other != folder
+    name = "tiny-desync-2x"
+    shutil.copy(folder / "requests" / f"{name}.jsonl", other / "requests" / f"{name}.jsonl")
+    again, _ = run(replace(options, tp=2), Quiet())
+    (model,) = again.models
+    assert (model.name, model.residual, model.adaptation) == (name, "desync-2x", UNADAPTED)
+    assert (model.scored_requests, model.reused_requests) == (6, 0)
+    assert model.tp_check is None  # another tp_size is another function
+    assert first.models[0].fingerprint != model.fingerprint == second.models[0].fingerprint
+    assert logprobs(other) != pytest.approx(logprobs(folder), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "depends"),
+    [
+        ({}, False),
+        ({"ladder_layers": (0, 1, 2, 3)}, False),
+        ({"ladder_layers": (3,)}, False),
+        ({"topology": "parallel"}, False),
+        ({"topology": "desync-2x"}, True),
+        ({"topology": "desync-4x"}, True),
+    ],
+    ids=str,
+)
+def test_fingerprints_of_desync_alone_depend_on_tp_size(tiny_checkpoint, changes, depends):
+    config = replace(checkpoint.read_config(tiny_checkpoint), **changes)
+    model = SelectedModel(
+        name="tiny",
+        folder=tiny_checkpoint,
+        config=config,
+        weights="",
+        adaptation=AS_TRAINED,
+        baseline=None,
+    )
+    arms = [
+        Arm(model=model, tokenizer=None, weights_sha256="w", tokenizer_sha256="t", tp_size=size)
+        for size in (1, 2, 4)
+    ]
+    assert len({arm.fingerprint for arm in arms}) == (3 if depends else 1)
+
+
+def test_every_residual_has_a_fingerprint_of_its_own(tiny_checkpoint):
+    config = checkpoint.read_config(tiny_checkpoint)
+    kinds = [replace(config, topology=t) for t in ("standard", "parallel", "desync-2x")]
+    kinds += [replace(config, topology="desync-4x"), config.with_ladder(4), config.with_ladder(2)]
+    models = [
+        SelectedModel(
+            name="", folder=tiny_checkpoint, config=c, weights="", adaptation="", baseline=None
+        )
+        for c in kinds
+    ]
+    arms = [
+        Arm(model=m, tokenizer=None, weights_sha256="w", tokenizer_sha256="t", tp_size=1)
+        for m in models
+    ]
+    assert len({arm.fingerprint for arm in arms}) == len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("residual", "adaptation"),
+    [("parallel", "converted without retraining"), ("desync-4x", UNADAPTED)],
+)
+def test_other_residuals_run_beside_the_dense_model(ask, tmp_path, residual, adaptation):
+    options = replace(ask, residual=ResidualChoice(residual=residual), output_dir=tmp_path)
+    result, folder = run(options, Quiet())
+    dense, candidate = result.models
+    assert (dense.name, dense.residual) == ("tiny", "standard")
+    assert (candidate.name, candidate.residual) == (f"tiny-{residual}", residual)
+    assert candidate.adaptation == adaptation
+    assert candidate.ladder_layers == ()
+    assert adaptation in (folder / "report.md").read_text()
+
+
+def test_no_comm_is_never_scored(ask, tmp_path):
+    options = replace(ask, residual=ResidualChoice(residual="no-comm"), output_dir=tmp_path)
+    with pytest.raises(UsageError, match=r"^no-comm is a bound on speed; its outputs mean nothing"):
+        run(options, Quiet())
+    assert list(tmp_path.iterdir()) == []
+
+
+def command(ask, output, **changes):
+    options = {
+        "--model": ask.model[0],
+        "--ladder-layers": "2",
+        "--tasks": "piqa",
+        "--limit": "3",
+        "--data-dir": ask.data_dir,
+        "--output-dir": output,
+        "--device": "cpu",
+    }
+    given = options | {f"--{name}".replace("_", "-"): value for name, value in changes.items()}
+    return ["run", *(str(word) for pair in given.items() for word in pair)]
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "sentence"),
+    [
+        (
+            "smollm2_135m",
+            "12",
+            "tp_size=12 exceeds num_attention_heads=9; this model works with 1, 2, 3, 4, 6, 8.",
+        ),
+        (
+            "hybrid_ladder_smollm2_135m_10l",
+            "7",
+            "tp_size=7 does not divide intermediate_size=1536; "
+            "this model works with 1, 2, 3, 4, 6, 8.",
+        ),
+        (
+            None,
+            "3",
+            "tp_size=3 does not divide intermediate_size=128; this model works with 1, 2, 4.",
+        ),
+    ],
+)
+def test_a_tp_size_that_cannot_work_is_refused_before_anything_is_read(
+    ask, tmp_path, monkeypatch, model, tp, sentence
+):
+    monkeypatch.setattr(selection, "fetch_wheel", never)
+    monkeypatch.setattr(checkpoint, "safe_open", never)
+    monkeypatch.setattr(ladder_eval.run, "weights_sha256", never)
+    monkeypatch.setattr(ladder_eval.run, "prepare", never)
+    monkeypatch.setattr(ranks, "load_model", never)
+    arguments = ["run", "--model", model or ask.model[0], "--tp", tp, "--output-dir", tmp_path]
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"ladder-eval: {sentence}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("tp", "sentence"), [("0", "--tp 0 must be 1 or more."), ("-2", "--tp -2")]
+)
+def test_a_tp_size_below_one_is_refused(ask, tmp_path, tp, sentence):
+    done = CliRunner().invoke(app, command(ask, tmp_path, tp=tp))
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"ladder-eval: {sentence}")
+
+
+def test_tp_that_contradicts_torchrun_is_refused(ask, tmp_path, monkeypatch):
+    for name, value in {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0}.items():
+        monkeypatch.setenv(name, str(value))
+    done = CliRunner().invoke(app, command(ask, tmp_path, tp=3))
+    assert done.exit_code == 2
+    assert done.stderr == "ladder-eval: torchrun started 2 processes, not --tp 3.\n"
+
+
+def test_torchrun_with_one_process_is_tp_size_1(ask, alone, tmp_path, monkeypatch):
+    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}.items():
+        monkeypatch.setenv(name, str(value))
+    result, _ = run(replace(ask, output_dir=tmp_path), Quiet())
+    assert [model.tp_size for model in result.models] == [1, 1]
+    assert result.scores == alone[0].scores
+
+
+def environment(**variables):
+    kept = {name: value for name, value in os.environ.items() if name not in TORCHRUN}
+    own = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    return kept | own | {name: str(value) for name, value in variables.items()}
+
+
+def start(arguments, cwd, **variables):
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**variables),
+        start_new_session=True,
+    )
+
+
+def finish(process, seconds=90):
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"not done after {seconds} seconds: {out}{err}")
+    return out, err
+
+
+def test_torchrun_gives_the_same_result_once(ask, alone, tmp_path):
+    torchrun = ("torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()))
+    arguments = [*torchrun, "-m", "ladder_eval", *command(ask, tmp_path / "runs"), "--json"]
+    process = start(arguments, tmp_path)
+    out, err = finish(process)
+    assert process.returncode == 0, err
+    result = from_json(out)  # rank 1 prints nothing
+    assert (result.scores, result.comparisons) == (alone[0].scores, alone[0].comparisons)
+    assert [model.tp_size for model in result.models] == [2, 2]
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert files(folder) == files(alone[1])
+    assert "Traceback" not in err
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_of_two_nodes_only_rank_0_writes(ask, alone, tmp_path):
+    """Both are the first process of their node: LOCAL_RANK is 0 twice."""
+    shared = {"WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1"}
+    shared |= {"MASTER_PORT": free_port(), "GLOO_SOCKET_IFNAME": "lo"}
+    places = [tmp_path / "node0", tmp_path / "node1"]
+    nodes = []
+    for rank, place in enumerate(places):
+        place.mkdir()
+        arguments = ["ladder_eval", *command(ask, place / "runs"), "--json"]
+        nodes.append(start(arguments, place, RANK=rank, **shared))
+    outputs = [finish(node) for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], outputs
+    assert from_json(outputs[0][0]).scores == alone[0].scores
+    assert outputs[1][0] == ""
+    assert [path.name for path in places[0].iterdir()] == ["runs"]
+    assert list(places[1].iterdir()) == []
+
+
+def children(pid):
+    """Ids of a process's children, by Linux."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = stat.read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if int(parent) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("victim", "sent", "code", "sentence"),
+    [
+        ("driver", signal.SIGINT, 130, "Interrupted; the same command goes on where this one"),
+        ("worker", signal.SIGKILL, 1, "ladder-eval: rank 1 was killed by signal 9"),
+    ],
+)
+def test_an_ended_run_leaves_no_process_and_keeps_its_answers(
+    ask, tmp_path, victim, sent, code, sentence
+):
+    slow = copy_of(Path(ask.model[0]), tmp_path / "tiny")
+    options = {"tp": 2, "limit": 20, "batch_size": 1, "model": slow}
+    process = start(["ladder_eval", *command(ask, tmp_path / "runs", **options)], tmp_path)
+    log = Path("nowhere")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (log.exists() and log.stat().st_size):
+        log = next(iter((tmp_path / "runs").glob("*/requests/*.jsonl")), log)
+        time.sleep(0.005)
+    workers = children(process.pid)
+    assert len(workers) == 1
+    os.kill(process.pid if victim == "driver" else workers[0], sent)
+    _, err = finish(process, seconds=15)
+    assert process.returncode == code, err
+    assert err.splitlines()[-1].startswith(sentence)
+    assert "Traceback" not in err
+    time.sleep(0.1)
+    assert not is_alive(workers[0])
+
+    whole = replace(ask, model=(str(slow),), limit=20, output_dir=tmp_path / "runs")
+    result, folder = run(whole, Quiet())
+    assert folder == log.parents[1]
+    assert result.models[0].reused_requests > 0
