@@ -27,10 +27,6 @@ def fail():
     raise ArithmeticError("the third batch is too much")
 
 
-def use_all_memory():
-    raise MemoryError("no room for 7 bytes")
-
-
 def be_patient_no_longer():
     """Collectives of the model give up early; what is sent over the control group doesn't."""
     import torch.distributed as dist
@@ -55,8 +51,6 @@ def main(way, device):
     match way:
         case "fail":
             on_third_call(fail)
-        case "memory":
-            on_third_call(use_all_memory)
         case "exit":
             on_third_call(lambda: os._exit(7))
         case "impatient":
