@@ -151,6 +151,7 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
                 _evaluate(arm, tasks, execution, driver, folder, terminal) for arm in arms
             ]
             memory = tuple(driver.peak_memory())
+            evaluations = [_checked(each, driver, execution) for each in evaluations]
         if not any(evaluation.record.scored_requests for evaluation in evaluations):
             with suppress(RecordError):  # a run that computed nothing has nothing to add
                 earlier = read_result(folder.path)
@@ -219,8 +220,11 @@ def _select_arms(
     options: RunOptions, tp_size: int, notify: Callable[[str], None]
 ) -> tuple[list[Arm], str | None]:
     """The baseline, if any, then the candidates; and the baseline's name."""
-    for name in options.model:
-        if name in MODELS:  # refuse before anything is fetched
+    # Refuse before anything is fetched or read.
+    if options.residual.residual == "no-comm":
+        raise UsageError("no-comm is a bound on speed; its outputs mean nothing to be scored.")
+    for name in (*options.model, options.baseline):
+        if name in MODELS:
             shares(MODELS[name].config.shape, tp_size)
     sources = WeightSources(
         model_dir=options.model_dir, prefer_hub=options.prefer_hub, notify=notify
@@ -250,8 +254,6 @@ def _arms(models: Sequence[SelectedModel], tp_size: int) -> list[Arm]:
         )
     for model in models:
         shares(model.config.shape, tp_size)
-        if model.config.topology == "no-comm":
-            raise UsageError("no-comm is a bound on speed; its outputs mean nothing to be scored.")
     return [_arm(model, tp_size) for model in models]
 
 
@@ -307,6 +309,8 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Evaluation:
+    arm: Arm
+    lm: LadderLM
     record: ModelRecord
     samples: pd.DataFrame
     warnings: tuple[str, ...]
@@ -340,18 +344,18 @@ def _evaluate(
             progress=progress,
         )
         result = run_suite(lm, tasks)
-        tp_check = _tp_check(arm, lm, driver, execution)
         cut_bytes = log.cut_bytes
     record = replace(
         _model_record(arm, execution, lm),
         tp_backend=driver.team.backend,
         weight_bytes_per_rank=tuple(weight_bytes),
-        tp_check=tp_check,
     )
     rows = pd.DataFrame(sample_rows(model.name, tasks, result), columns=list(SAMPLE_COLUMNS))
     arguments = {"dtype": execution.dtype, "fingerprint": arm.fingerprint}
     write_lm_eval_layout(folder.path / "lm_eval", model.name, arguments, result)
-    return _Evaluation(record=record, samples=rows, warnings=_warnings(record, cut_bytes))
+    return _Evaluation(
+        arm=arm, lm=lm, record=record, samples=rows, warnings=_warnings(record, cut_bytes)
+    )
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -364,15 +368,16 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def _tp_check(arm: Arm, lm: LadderLM, driver: Driver, execution: Execution) -> float | None:
+def _checked(evaluation: _Evaluation, driver: Driver, execution: Execution) -> _Evaluation:
     """Repeat some requests on the whole model, loaded by rank 0 alone."""
-    config = arm.model.config
-    if execution.tp_size == 1 or not execution.tp_check or config.depends_on_tp_size:
-        return None
-    whole = load_model(
-        arm.model.folder, config, dtype=execution.torch_dtype, device=driver.team.device
-    )
-    return lm.spot_check(partial(score_batch, whole))
+    model, scored = evaluation.arm.model, evaluation.record.scored_requests
+    alone_too = execution.tp_size > 1 and not model.config.depends_on_tp_size
+    if not (execution.tp_check and alone_too and scored):
+        return evaluation
+    dtype, device = execution.torch_dtype, driver.team.device
+    whole = load_model(model.folder, model.config, dtype=dtype, device=device)
+    difference = evaluation.lm.spot_check(partial(score_batch, whole))
+    return replace(evaluation, record=replace(evaluation.record, tp_check=difference))
 
 
 def _model_record(arm: Arm, execution: Execution, lm: LadderLM) -> ModelRecord:

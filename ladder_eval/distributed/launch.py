@@ -25,6 +25,8 @@ from ladder_eval.errors import UsageError, WorkerError
 
 # Waiting for the driver's next operation is no failure: it may be scoring code or asking a judge.
 _PATIENCE = timedelta(days=365)
+# Where ranks are started by hand, rank 0 may fetch a model before it comes.
+_MEETING = timedelta(minutes=30)
 _LEAVE_SECONDS = 10.0
 # Where a peer has gone, torch would log the C++ stack of every thread that notices.
 _QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "TORCH_SHOW_CPP_STACKTRACES": "0"}
@@ -122,17 +124,23 @@ class Team:
         """What another rank has died of, if one has; waits a moment for its message."""
         deadline = time.monotonic() + GRACE_SECONDS
         while self._watch is not None and time.monotonic() < deadline:
-            if message := self._watch.failure() or self._killed():
+            if message := self._watch.failure() or _ended(self._children, of_signals_only=True):
                 return message
             time.sleep(0.05)
-        return None
+        return _ended(self._children)
 
-    def _killed(self) -> str | None:
-        for rank, child in enumerate(self._children, start=1):
-            code = child.poll()
-            if code is not None and code < 0:
-                return f"rank {rank} was killed by signal {-code}"
-        return None
+
+def _ended(
+    children: Sequence[subprocess.Popen[bytes]], *, of_signals_only: bool = False
+) -> str | None:
+    """Which worker has ended, and how; one that ends with a code may still have left a message."""
+    for rank, child in enumerate(children, start=1):
+        code = child.poll() or 0
+        if code < 0:
+            return f"rank {rank} was killed by signal {-code}"
+        if code > 0 and not of_signals_only:
+            return f"rank {rank} ended with code {code}"
+    return None
 
 
 @contextmanager
@@ -227,7 +235,13 @@ def _joined(
         torch.cuda.set_device(device)
     # A connection of its own: a blocked collective holds the lock of the one it uses.
     connection = store.clone()  # type: ignore[attr-defined]
-    watch = Watch(connection, place.rank, place.world_size, lambda: _kill(children))
+    watch = Watch(
+        connection,
+        place.rank,
+        place.world_size,
+        ended=lambda: _ended(children),
+        on_end=lambda: _kill(children),
+    )
     try:
         dist.init_process_group(
             backend,
@@ -287,6 +301,7 @@ def _meet(place: Place) -> dist.TCPStore:
         place.world_size,
         is_master=place.rank == 0 and not agent,
         wait_for_workers=False,
+        timeout=_MEETING,
     )
 
 

@@ -4,6 +4,9 @@ Collectives can't be relied on to notice a dead peer: NCCL waits, and a stopped 
 sockets open. So each rank counts up a key in the shared store every second, and looks at those of
 the others. A rank that fails leaves its message there. Whoever finds a message, a peer that has
 stopped, or no store any more, ends its own process, whatever its main thread is waiting for.
+
+Rank 0 isn't judged by its beat, since it may hold the interpreter for long, such as by searching a
+text. When it ends, the store or the control group's connection ends with it.
 """
 
 import os
@@ -32,15 +35,22 @@ class Watch:
         store: A connection to the group's store that nobody else uses.
         rank: Own rank.
         size: Number of ranks.
+        ended: Says which child process has ended, if one has.
         on_end: Called before the process is ended, such as to end its children.
     """
 
     def __init__(
-        self, store: Store, rank: int, size: int, on_end: Callable[[], None] = lambda: None
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        ended: Callable[[], str | None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._rank = rank
         self._size = size
+        self._ended = ended
         self._on_end = on_end
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -70,7 +80,7 @@ class Watch:
         while not self._stopped.wait(BEAT_SECONDS):
             beats += 1
             try:
-                reason = self._beat(beats, seen)
+                reason = self._beat(beats, seen) or self._ended()
             except Exception:  # whatever the store raises, it is gone
                 reason = "rank 0 has ended"
             if reason is not None and not self._stopped.wait(GRACE_SECONDS):
@@ -83,7 +93,7 @@ class Watch:
             self._store.set(_beat_key(self._rank), str(beats))
             if self._store.check([_FAILURE]):
                 return str(self._store.get(_FAILURE).decode())
-            for rank in range(self._size):
+            for rank in range(1, self._size):
                 if rank == self._rank or not self._store.check([_beat_key(rank)]):
                     continue
                 beat = self._store.get(_beat_key(rank))

@@ -12,7 +12,7 @@ import torch
 from ladder_eval.distributed.launch import Team
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
-from ladder_eval.errors import CheckpointError
+from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.transformer import Transformer
@@ -33,16 +33,17 @@ class Rank:
             The size of each rank's weights, in bytes.
 
         Raises:
-            CheckpointError: on all ranks, if it doesn't fit or one of them can't read it.
+            LadderEvalError: on all ranks, if it doesn't fit or one of them can't read it.
         """
         self._model = None  # make room first
         team, problem = self._team, None
         try:
             self._model = load_model(folder, config, dtype=dtype, device=team.device, tp=team.tp)
-        except CheckpointError as error:
-            problem = str(error)
-        if problems := [found for found in team.gather(problem) if found]:
-            raise CheckpointError(problems[0])
+        except LadderEvalError as error:
+            problem = error
+        for found in team.gather(problem):
+            if found is not None:
+                raise found
         return team.gather(_weight_bytes(self._model))
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:
@@ -97,7 +98,7 @@ def serve(team: Team) -> None:
         operation, arguments = message
         try:
             getattr(own, operation)(*arguments)
-        except (CheckpointError, NotFiniteError):
+        except (LadderEvalError, NotFiniteError):
             continue
 
 

@@ -108,14 +108,18 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         bos = self.tokenizer.bos_token_id
         return self.eot_token_id if bos is None else int(bos)
 
-    def spot_check(self, answer: Callable[[Batch], dict[int, LogLikelihood]]) -> float:
-        """Largest difference of a few recorded log-likelihoods from another computation's."""
+    def spot_check(self, answer: Callable[[Batch], dict[int, LogLikelihood]]) -> float | None:
+        """Largest difference of a few log-likelihoods from another computation's.
+
+        Only of those that have been computed here; None if all were found in the log.
+        """
         keys, requests = list(self._spot_checks), list(self._spot_checks.values())
-        return max(
+        differences = [
             abs(found.logprob - self._recorded(keys[index])[0])
             for batch in score(answer, requests, batch_size=self._batch_size)
             for index, found in batch.answers.items()
-        )
+        ]
+        return max(differences, default=None)
 
     def tok_encode(
         self, string: str, add_special_tokens: bool | None = None, **_: Any
@@ -187,7 +191,6 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
     def _answers(self, requests: list[ScoringRequest]) -> list[tuple[float, bool]]:
         """Answers from the log, after those that it lacks have been scored and recorded."""
         keys = [self._key(request) for request in requests]
-        self._keep_spot_checks(dict(zip(keys, requests, strict=True)))
         missing = {
             key: request
             for key, request in zip(keys, requests, strict=True)
@@ -196,15 +199,16 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self.tally.reused_requests += len(set(keys)) - len(missing)
         if missing:
             self._score(missing)
+            self._keep_spot_checks(missing)
         return [self._recorded(key) for key in keys]
 
     def _recorded(self, key: str) -> tuple[float, bool]:
         logprob, is_greedy = cast("list[Any]", self._log.get(key))
         return float(logprob), bool(is_greedy)
 
-    def _keep_spot_checks(self, asked: dict[str, ScoringRequest]) -> None:
+    def _keep_spot_checks(self, scored: dict[str, ScoringRequest]) -> None:
         # Keys are hashes, so that the smallest of them are a sample.
-        candidates = self._spot_checks | asked
+        candidates = self._spot_checks | scored
         self._spot_checks = {key: candidates[key] for key in sorted(candidates)[:SPOT_CHECKS]}
 
     def _key(self, request: ScoringRequest) -> str:
