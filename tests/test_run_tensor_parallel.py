@@ -16,8 +16,10 @@ from running import Quiet, copy_of, recorded
 from typer.testing import CliRunner
 
 import ladder_eval
+import ladder_eval.arms
 import ladder_eval.run
 from ladder_eval.__main__ import app
+from ladder_eval.arms import Arm
 from ladder_eval.engine import ranks
 from ladder_eval.errors import UsageError
 from ladder_eval.models import checkpoint, selection
@@ -27,7 +29,7 @@ from ladder_eval.models.selection import SelectedModel
 from ladder_eval.options import RunOptions
 from ladder_eval.results.records import from_json
 from ladder_eval.results.store import read_samples
-from ladder_eval.run import Arm, run
+from ladder_eval.run import run
 
 ROOT = str(Path(ladder_eval.__file__).parents[1])
 TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -276,7 +278,7 @@ def test_a_tp_size_that_cannot_work_is_refused_before_anything_is_read(
 ):
     monkeypatch.setattr(selection, "fetch_wheel", never)
     monkeypatch.setattr(checkpoint, "safe_open", never)
-    monkeypatch.setattr(ladder_eval.run, "weights_sha256", never)
+    monkeypatch.setattr(ladder_eval.arms, "weights_sha256", never)
     monkeypatch.setattr(ladder_eval.run, "prepare", never)
     monkeypatch.setattr(ranks, "load_model", never)
     arguments = ["run", "--model", model or ask.model[0], "--tp", tp, "--output-dir", tmp_path]
