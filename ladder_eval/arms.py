@@ -15,8 +15,7 @@ from ladder_eval.distributed.shares import shares
 from ladder_eval.errors import CheckpointError, UsageError
 from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
 from ladder_eval.models.choice import ResidualChoice
-from ladder_eval.models.registry import MODELS
-from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, select
+from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, peek, select
 from ladder_eval.options import RunOptions
 
 
@@ -117,9 +116,9 @@ def select_arms(
     # Refuse before anything is fetched or read.
     if options.residual.residual == "no-comm":
         raise UsageError("no-comm is a bound on speed; its outputs mean nothing to be scored.")
-    for name in (*options.model, options.baseline):
-        if name in MODELS:
-            shares(MODELS[name].config.shape, tp_size)
+    for name in filter(None, (*options.model, options.baseline)):
+        if config := peek(name):
+            shares(config.shape, tp_size)
     sources = WeightSources(
         model_dir=options.model_dir, prefer_hub=options.prefer_hub, notify=notify
     )

@@ -108,6 +108,9 @@ def test_tasks_are_separated_by_commas(given, read):
         ({"limit": 0}, "--limit 0 must be 1 or more."),
         ({"limit": -3}, "--limit -3 must be 1 or more."),
         ({"batch_size": 0}, "--batch-size 0 must be 1 or more."),
+        ({"seed": -1}, "--seed -1 must be between 0 and 9223372036854775807."),
+        ({"seed": 10**20}, "--seed 100000000000000000000 must be between 0 and 92"),
+        ({"output_dir": Path("~nobody-of-this-name/x")}, "--output-dir must be a usable path "),
         ({"dtype": "int8"}, "Unknown dtype 'int8'; known are float32, bfloat16, float16."),
         ({"suite": "quick", "tasks": "piqa"}, "--suite and --tasks exclude each other; drop one."),
         (

@@ -262,7 +262,10 @@ class _Reader:
             notify=self._sources.notify,
         )
         files = sorted(folder.glob(pattern))
-        table = pa.concat_tables(pq.ParquetFile(file).read() for file in files)
+        try:
+            table = pa.concat_tables(pq.ParquetFile(file).read() for file in files)
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{folder} can't be read as data ({error}); fetch it again.") from None
         source = f"{split.hub_id} at {folder.name} from the Hugging Face Hub"
         return LoadedSplit(rows=Dataset(table), source=source)
 

