@@ -7,6 +7,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -101,7 +102,7 @@ def choose(sizes: Mapping[str, int], limit: int | None, seed: int) -> dict[str, 
 def run_suite(lm: LadderLM, tasks: Sequence[PreparedTask]) -> dict[str, Any]:
     """Let lm-eval evaluate a model: its result dictionary, samples included."""
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
-    try:
+    with _rows_suit():
         result: dict[str, Any] = evaluate(
             lm=lm,
             task_dict={
@@ -113,10 +114,6 @@ def run_suite(lm: LadderLM, tasks: Sequence[PreparedTask]) -> dict[str, Any]:
             bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
             log_samples=True,
         )
-    except TemplateError as error:
-        raise DataError(
-            f"A row of the data doesn't suit its task ({error}); fetch the data again."
-        ) from None
     return result
 
 
@@ -127,9 +124,21 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
         for name, task in prepared.lm_tasks.items():
             rows = prepared.chosen[name]
             probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
-            task.build_all_requests(samples=probe)
+            with _rows_suit():
+                task.build_all_requests(samples=probe)
             total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
     return total
+
+
+@contextmanager
+def _rows_suit() -> Iterator[None]:
+    """Turn a row that a task's template can't render, such as one with a null, into a sentence."""
+    try:
+        yield
+    except TemplateError as error:
+        raise DataError(
+            f"A row of the data doesn't suit its task ({error}); fetch the data again."
+        ) from None
 
 
 def _characters(task: ConfigurableTask) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import DataError, RecordError
 from ladder_eval.harness import evaluation
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.evaluation import (
@@ -270,3 +270,16 @@ def test_stock_progress_bars_are_off(data, capfd):
     prepare(suite_of(["piqa"]), limit=2, seed=0, sources=data)
     assert list(lm_eval.api.task.tqdm([1, 2])) == [1, 2]
     assert capfd.readouterr().err == ""
+
+
+def test_a_row_that_a_template_can_not_render_is_a_sentence(tiny_data, tmp_path):
+    place = tmp_path / "ai2_arc" / "ARC-Easy" / "validation.jsonl"
+    place.parent.mkdir(parents=True)
+    rows = pq.read_table(tiny_data / "ai2_arc" / "ARC-Easy" / "validation.parquet").to_pylist()
+    rows[4]["choices"] = None  # lm-eval itself tries only the first
+    place.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sources = DataSources(data_dir=tmp_path, notify=print)
+    tasks = prepare(suite_of(["arc_easy"]), limit=None, seed=0, sources=sources)
+    lm_task = tasks[0].lm_tasks["arc_easy"]
+    with pytest.raises(DataError, match="doesn't suit its task"), evaluation._rows_suit():
+        lm_task.build_all_requests(samples=[4])
