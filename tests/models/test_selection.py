@@ -241,6 +241,11 @@ class TestGguf:
             choose(gguf)
         assert [file.suffix for file in (cache / "converted").iterdir()] == [".lock"]
 
+    def test_a_cache_that_can_not_be_written(self, choose, gguf, cache):
+        cache.write_text("a file in its place")
+        with pytest.raises(CheckpointError, match="set LADDER_EVAL_CACHE"):
+            choose(gguf)
+
     def test_a_file_that_is_no_model(self, choose, tmp_path):
         (tmp_path / "notes.txt").write_text("hello")
         with pytest.raises(CheckpointError, match=r"notes\.txt"):
