@@ -139,7 +139,8 @@ def _run_id(
         (t.task.name, t.task.headline, t.task.version, t.data_sha256, list(t.chosen.items()))
         for t in tasks
     ]
-    text = json.dumps([[arm.identity(execution) for arm in arms], asked, seed])
+    # tp_size isn't part of an answer's key, but one folder holds the answers of one.
+    text = json.dumps([[a.identity(execution) for a in arms], asked, seed, execution.tp_size])
     name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{suite.name}-{arms[-1].model.name}")[:120]
     return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -224,9 +225,15 @@ def _checked(evaluation: _Evaluation, driver: Driver, execution: Execution) -> _
     alone_too = execution.tp_size > 1 and not model.config.depends_on_tp_size
     if not (execution.tp_check and alone_too and scored):
         return evaluation
+    driver.unload()  # room for the whole model
     dtype, device = execution.torch_dtype, driver.team.device
-    whole = load_model(model.folder, model.config, dtype=dtype, device=device)
-    difference = evaluation.lm.spot_check(partial(score_batch, whole))
+    try:
+        whole = load_model(model.folder, model.config, dtype=dtype, device=device)
+        difference = evaluation.lm.spot_check(partial(score_batch, whole))
+    except (RuntimeError, MemoryError) as error:  # it may be too large for one device
+        reason = str(error).partition("\n")[0]
+        warning = f"{model.name}: the check at tp_size 1 could not be made ({reason})."
+        return replace(evaluation, warnings=(*evaluation.warnings, warning))
     return replace(evaluation, record=replace(evaluation.record, tp_check=difference))
 
 

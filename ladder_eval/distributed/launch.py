@@ -28,6 +28,8 @@ _PATIENCE = timedelta(days=365)
 # Where ranks are started by hand, rank 0 may fetch a model before it comes.
 _MEETING = timedelta(minutes=30)
 _LEAVE_SECONDS = 10.0
+# Importing torch can take long where many processes read it from one disk.
+_ARRIVAL_SECONDS = 120.0
 # Where a peer has gone, torch would log the C++ stack of every thread that notices.
 _QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "TORCH_SHOW_CPP_STACKTRACES": "0"}
 
@@ -59,6 +61,7 @@ def place_from_environment(environment: Mapping[str, str]) -> Place | None:
         return None
     try:
         world_size = int(environment["WORLD_SIZE"])
+        _ = int(environment["MASTER_PORT"]), environment["MASTER_ADDR"]
         return Place(
             rank=int(environment["RANK"]),
             world_size=world_size,
@@ -124,23 +127,33 @@ class Team:
         """What another rank has died of, if one has; waits a moment for its message."""
         deadline = time.monotonic() + GRACE_SECONDS
         while self._watch is not None and time.monotonic() < deadline:
-            if message := self._watch.failure() or _ended(self._children, of_signals_only=True):
+            if message := _killed(self._children) or self._watch.failure():
                 return message
             time.sleep(0.05)
         return _ended(self._children)
 
 
-def _ended(
-    children: Sequence[subprocess.Popen[bytes]], *, of_signals_only: bool = False
-) -> str | None:
-    """Which worker has ended, and how; one that ends with a code may still have left a message."""
+def _killed(children: Sequence[subprocess.Popen[bytes]]) -> str | None:
+    """Which worker was killed, if one was: that is a cause, whatever the others say."""
     for rank, child in enumerate(children, start=1):
         code = child.poll() or 0
         if code < 0:
             return f"rank {rank} was killed by signal {-code}"
-        if code > 0 and not of_signals_only:
-            return f"rank {rank} ended with code {code}"
     return None
+
+
+def _ended(children: Sequence[subprocess.Popen[bytes]]) -> str | None:
+    """Which worker has ended before its time, and how."""
+    for rank, child in enumerate(children, start=1):
+        if child.poll():
+            return _killed(children) or f"rank {rank} ended with code {child.returncode}"
+    return None
+
+
+def _is_broken_connection(error: BaseException) -> bool:
+    """Whether an error only says that another rank has gone; torch has no class for these."""
+    signs = ("gloo", "NCCL", "Connection", "Broken pipe")
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
 
 
 @contextmanager
@@ -173,9 +186,12 @@ def drive(tp_size: int, device: torch.device, worker: str) -> Iterator[Team]:
             try:
                 yield team
             except Exception as error:
-                # A dead peer surfaces here as a broken connection, which says nothing.
-                if message := team.failure():
-                    raise WorkerError(message) from error
+                if not _is_broken_connection(error):
+                    raise
+                message = team.failure() or "another rank has ended without a message"
+                raise WorkerError(message) from error
+            except BaseException:
+                _kill(children)  # or leaving the group would wait for them
                 raise
             team.send(None)
             _await(children)
@@ -216,6 +232,8 @@ def join(device: torch.device) -> Iterator[Team]:
         try:
             yield team
         except Exception as error:
+            if _is_broken_connection(error):
+                raise WorkerError("another rank has ended") from error
             team.fail(error)
             raise
 
@@ -230,7 +248,8 @@ def _joined(
     device, backend = _device_and_backend(place, device)
     if device.type == "cpu":
         # More threads than cores make every operation wait for the slowest.
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // place.local_world_size))
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, _cores() // place.local_world_size))
     else:
         torch.cuda.set_device(device)
     # A connection of its own: a blocked collective holds the lock of the one it uses.
@@ -243,6 +262,7 @@ def _joined(
         on_end=lambda: _kill(children),
     )
     try:
+        _arrive(store, place, children)
         dist.init_process_group(
             backend,
             store=dist.PrefixStore("group", store),
@@ -259,15 +279,42 @@ def _joined(
             _children=children,
         )
     finally:
-        watch.stop()
         if dist.is_initialized():
             dist.destroy_process_group()
+        watch.stop()
+
+
+def _arrive(
+    store: dist.TCPStore, place: Place, children: Sequence[subprocess.Popen[bytes]]
+) -> None:
+    """Wait until all ranks are there, in Python, so that Ctrl-C and dead workers are noticed.
+
+    Raises:
+        WorkerError: if a worker has ended, or an own one doesn't come.
+    """
+    store.set(f"arrived/{place.rank}", "")
+    deadline = time.monotonic() + _ARRIVAL_SECONDS
+    while missing := [
+        rank for rank in range(place.world_size) if not store.check([f"arrived/{rank}"])
+    ]:
+        if reason := _ended(children):
+            raise WorkerError(reason)
+        if children and time.monotonic() > deadline:
+            raise WorkerError(f"rank {missing[0]} has not come within {_ARRIVAL_SECONDS:.0f} s")
+        time.sleep(0.1)
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _device_and_backend(place: Place, device: torch.device) -> tuple[torch.device, str]:
     """Own GPUs and NCCL where there are enough; a shared one and Gloo where there aren't."""
     if device.type != "cuda":
         return device, "gloo"
+    if ":" in str(device):
+        raise UsageError(f"--device {device} is one GPU; give cuda, of which each rank takes one.")
     count = torch.cuda.device_count()
     if count >= place.local_world_size:
         return torch.device("cuda", place.local_rank), "nccl"
@@ -286,14 +333,21 @@ def _listen(tp_size: int) -> tuple[dist.TCPStore, int]:
         wait_for_workers=False,
         master_listen_fd=listener.detach(),
     )
+    _stay_on_loopback()
+    return store, port
+
+
+def _stay_on_loopback() -> None:
+    """Keep Gloo, which carries the driver's operations, from listening where others reach it."""
     loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
-    return store, port
 
 
 def _meet(place: Place) -> dist.TCPStore:
     """The store of torchrun's agent, or of the driver that started this process."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if place.local_world_size == place.world_size:
+        _stay_on_loopback()
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return dist.TCPStore(
         address,
@@ -317,9 +371,11 @@ def _start(
             "LOCAL_WORLD_SIZE": place.local_world_size,
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": port,
+            # The same code as this process has, from wherever it has it.
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
         child = subprocess.Popen(
-            [sys.executable, "-m", worker, str(device)],
+            [sys.executable, "-P", "-m", worker, str(device)],
             env=_QUIET | os.environ | {name: str(value) for name, value in variables.items()},
             stdin=subprocess.PIPE,  # held open by this process alone: see hold_leash
             stdout=subprocess.DEVNULL,

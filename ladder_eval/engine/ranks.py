@@ -4,6 +4,7 @@ What a rank can be asked to do are the public methods of `Rank`. The driver name
 arguments to the workers, then does the same itself, so that all take part in every collective.
 """
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,16 @@ class Rank:
         try:
             self._model = load_model(folder, config, dtype=dtype, device=team.device, tp=team.tp)
         except LadderEvalError as error:
-            problem = error
+            where = f"rank {team.tp.rank} on {platform.node()}: " if team.tp.rank else ""
+            problem = type(error)(f"{where}{error}")
         for found in team.gather(problem):
             if found is not None:
                 raise found
         return team.gather(_weight_bytes(self._model))
+
+    def unload(self) -> None:
+        """Give the model's memory back."""
+        self._model = None
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:
         """Score a batch with the loaded model.
@@ -72,6 +78,10 @@ class Driver:
         """As `Rank.load`."""
         sizes: list[int] = self._everywhere("load", folder, config, dtype)
         return sizes
+
+    def unload(self) -> None:
+        """As `Rank.unload`."""
+        self._everywhere("unload")
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:
         """As `Rank.score`."""

@@ -95,7 +95,9 @@ def score_batch(model: Transformer, batch: Batch) -> dict[int, LogLikelihood]:
 
 def _target_logprobs(model: Transformer, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probability of each target and whether it is the most likely token, both [targets]."""
-    rows = max(1, LOGITS_BYTES // (4 * len(model.vocabulary)))
+    # From the largest share, so that ranks with uneven ones cut alike and meet in every gather.
+    largest = math.ceil(model.config.vocab_size / model.tp.size)
+    rows = max(1, LOGITS_BYTES // (4 * largest))
     pieces = [
         _combine(model.tp.all_gather(_summary(model.logits(states), tokens, model.vocabulary)))
         for states, tokens in zip(hidden.split(rows), targets.split(rows), strict=True)

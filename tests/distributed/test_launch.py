@@ -6,7 +6,8 @@ import torch
 from ladder_eval.distributed.launch import Place, alone, join, place_from_environment
 from ladder_eval.errors import UsageError
 
-TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+NUMBERS = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+TORCHRUN = NUMBERS | {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
 
 
 def test_without_torchrun_there_is_no_place():
@@ -18,14 +19,14 @@ def test_a_place_on_the_second_of_two_nodes():
     assert place == Place(rank=5, world_size=8, local_rank=1, local_world_size=4)
 
 
-@pytest.mark.parametrize("missing", ["WORLD_SIZE", "LOCAL_RANK"])
+@pytest.mark.parametrize("missing", ["WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"])
 def test_half_of_the_variables_is_a_sentence(missing):
     rest = {name: value for name, value in TORCHRUN.items() if name != missing}
     with pytest.raises(UsageError, match=rf"RANK is set, but .*{missing}.* or unset RANK\."):
         place_from_environment(rest)
 
 
-@pytest.mark.parametrize("name", TORCHRUN)
+@pytest.mark.parametrize("name", [*NUMBERS, "MASTER_PORT"])
 def test_a_variable_that_is_no_number_is_a_sentence(name):
     with pytest.raises(UsageError, match=r"RANK is set, but .*'two'.* or unset RANK\."):
         place_from_environment(TORCHRUN | {name: "two"})

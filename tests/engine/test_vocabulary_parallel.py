@@ -4,9 +4,13 @@ import math
 
 import pytest
 import torch
+from thread_ranks import on_ranks
 from torch.testing import assert_close
 
-from ladder_eval.engine.scoring import _combine, _summary
+from ladder_eval.engine import scoring
+from ladder_eval.engine.batching import ScoringRequest, batches, pack
+from ladder_eval.engine.scoring import _combine, _summary, score_batch
+from ladder_eval.models.checkpoint import load_model, read_config
 
 VOCABULARY = 83
 CUTS = {
@@ -103,3 +107,24 @@ def test_token_ids_of_a_large_vocabulary_are_exact():
         )
     )
     assert best.item() == start + 1
+
+
+@pytest.mark.parametrize("targets_at_once", [1, 3, 5])
+def test_ranks_with_uneven_vocabularies_cut_alike(tiny_checkpoint, monkeypatch, targets_at_once):
+    """Were slices cut by each rank's own share, ranks would meet in gathers of other shapes."""
+    folder, tp_size, share = tiny_checkpoint, 4, 65  # of 258 tokens: 65, 65, 64, 64
+    config, cpu = read_config(folder), torch.device("cpu")
+    tokens = tuple(range(60, 83))
+    (batch,) = batches(pack([ScoringRequest((1, 2), tokens), ScoringRequest((3,), tokens)]), 2)
+
+    def score(tp):
+        model = load_model(folder, config, dtype=torch.float32, device=cpu, tp=tp)
+        return score_batch(model, batch)
+
+    (whole,) = on_ranks(1, score)
+    # A byte fewer than what the largest share needs for one target more.
+    monkeypatch.setattr(scoring, "LOGITS_BYTES", 4 * share * (targets_at_once + 1) - 1)
+    for found in on_ranks(tp_size, score):
+        for request, answer in whole.items():
+            assert found[request].logprob == pytest.approx(answer.logprob, abs=1e-4)
+            assert found[request].is_greedy == answer.is_greedy
