@@ -218,7 +218,7 @@ def _read_tensors(
 
 def _own_part(tensor: Any, shard: Shard | None) -> Tensor:
     part: Tensor
-    if shard is None:
+    if shard is None or (len(shard.rows), len(shard.columns)) == shard.shape:
         part = tensor[:]
     else:
         rows, columns = shard.rows, shard.columns
