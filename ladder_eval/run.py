@@ -206,11 +206,7 @@ def _evaluate(
         )
         result = run_suite(lm, tasks)
         cut_bytes = log.cut_bytes
-    record = replace(
-        _model_record(arm, execution, lm),
-        tp_backend=driver.team.backend,
-        weight_bytes_per_rank=tuple(weight_bytes),
-    )
+    record = _model_record(arm, execution, lm, driver.team.backend, tuple(weight_bytes))
     rows = pd.DataFrame(sample_rows(model.name, tasks, result), columns=list(SAMPLE_COLUMNS))
     arguments = {"dtype": execution.dtype, "fingerprint": arm.fingerprint}
     write_lm_eval_layout(folder.path / "lm_eval", model.name, arguments, result)
@@ -237,7 +233,9 @@ def _checked(evaluation: _Evaluation, driver: Driver, execution: Execution) -> _
     return replace(evaluation, record=replace(evaluation.record, tp_check=difference))
 
 
-def _model_record(arm: Arm, execution: Execution, lm: LadderLM) -> ModelRecord:
+def _model_record(
+    arm: Arm, execution: Execution, lm: LadderLM, backend: str, weight_bytes: tuple[int, ...]
+) -> ModelRecord:
     config = arm.model.config
     parts = shares(config.shape, execution.tp_size)
     return ModelRecord(
@@ -254,11 +252,11 @@ def _model_record(arm: Arm, execution: Execution, lm: LadderLM) -> ModelRecord:
         dtype=execution.dtype,
         device=str(execution.device),
         tp_size=execution.tp_size,
-        tp_backend="none",
+        tp_backend=backend,
         heads_per_rank=tuple(len(part.query_heads) for part in parts),
         kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
-        weight_bytes_per_rank=(),
-        tp_check=None,
+        weight_bytes_per_rank=weight_bytes,
+        tp_check=None,  # made when all models are scored
         batch_size=execution.batch_size,
         bos=lm.bos_policy,
         truncated_requests=lm.tally.truncated_requests,
