@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ladder_eval.engine.batching import Batch, ScoringRequest, batches, pack
+from ladder_eval.engine.generation import leading
 from ladder_eval.models.transformer import Transformer
 
 # Logits are computed in slices of at most this many bytes of float32, since a long document
@@ -132,9 +133,7 @@ def _combine(summaries: Tensor) -> tuple[Tensor, Tensor]:
     # A rank's own tokens have exp(log_sum - total) of all probability.
     total = log_sum.logsumexp(0)
     logprobs = (own + (log_sum - total)).amax(0)
-    # argmax takes the first of equals, as it does over the whole vocabulary.
-    leader = largest.argmax(0, keepdim=True)
-    return logprobs, best.gather(0, leader).squeeze(0).long()
+    return logprobs, leading(largest, best)
 
 
 def _by_request(batch: Batch, logprobs: Tensor, greedy: Tensor) -> dict[int, LogLikelihood]:

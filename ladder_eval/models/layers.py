@@ -11,24 +11,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladder_eval.distributed.shares import Share
+from ladder_eval.models.cache import LayerCache
 from ladder_eval.models.config import ModelConfig, RopeScaling
 from ladder_eval.models.parallel_layers import ColumnParallelLinear, RowParallelLinear
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionContext:
-    """What attention needs to know about the tokens of one forward, the same in every layer.
+    """What attention needs to know about the tokens of one forward.
 
     Attributes:
         cos: Cosines of the rotary angles, [batch or 1, 1, seq, head_dim].
         sin: Sines of the rotary angles, as cos.
         mask: True where a query (third axis) may look at a key (last axis),
-            [batch, 1, seq, seq]; None for plain causal attention.
+            [batch, 1, seq, keys]; None for plain causal attention.
+        cache: Where the layer's keys and values are kept; None if they aren't.
     """
 
     cos: Tensor
     sin: Tensor
     mask: Tensor | None
+    cache: LayerCache | None = None
 
 
 class RMSNorm(nn.Module):
@@ -94,16 +97,22 @@ class Attention(nn.Module):
         self.o_proj = RowParallelLinear(query, config.hidden_size, own_query)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
-        """Attend within each row of x, [batch, seq, hidden]; the result is a partial sum."""
+        """Attend from each row of x, [batch, seq, hidden], to it and to what is cached of it.
+
+        The result is a partial sum of the same shape.
+        """
         query = apply_rotary(self._heads(self.q_proj(x)), context)
         key = apply_rotary(self._heads(self.k_proj(x)), context)
         value = self._heads(self.v_proj(x))
+        if context.cache is not None:
+            key, value = context.cache.append(key, value)
         mixed = functional.scaled_dot_product_attention(
             query,
             key,
             value,
             attn_mask=context.mask,
-            is_causal=context.mask is None,
+            # A single query stands last, and may look at everything.
+            is_causal=context.mask is None and query.shape[2] > 1,
             enable_gqa=key.shape[1] != query.shape[1],
         )  # [batch, heads/tp, seq, head_dim]
         output: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))

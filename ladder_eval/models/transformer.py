@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ladder_eval.distributed.shares import Share, shares
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
+from ladder_eval.models.cache import KeyValueCache
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.desync import DesyncBlock, SyncBlock
 from ladder_eval.models.ladder import LadderBlock
@@ -31,6 +32,7 @@ class Transformer(nn.Module):
         self.config = config
         self.tp = tp
         self.vocabulary = share.vocabulary
+        self._share = share
         self.embed_tokens = VocabParallelEmbedding(vocab, hidden, share.vocabulary, tp)
         self.layers = nn.ModuleList(_blocks(config, share))
         self.norm = RMSNorm(hidden, config.rms_norm_eps)
@@ -39,23 +41,42 @@ class Transformer(nn.Module):
             self.lm_head.weight = self.embed_tokens.weight
 
     def forward(
-        self, ids: Tensor, *, positions: Tensor | None = None, mask: Tensor | None = None
+        self,
+        ids: Tensor,
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         """Final hidden states, [batch, seq, hidden], ready for `logits`.
 
         Args:
             ids: Token ids, [batch, seq].
-            positions: Position of each token in its text, [batch, seq]; 0, 1, 2, ... by default.
-            mask: True where a query may look at a key, [batch, 1, seq, seq]; causal by default.
+            positions: Position of each token in its text, [batch, seq]; by default they count on
+                from what is cached.
+            mask: True where a query may look at a key, [batch, 1, seq, cached + seq]; causal by
+                default.
+            cache: Keys and values of earlier tokens, to which those of `ids` are added.
         """
+        cached, seq = 0 if cache is None else cache.length, ids.shape[1]
         if positions is None:
-            positions = torch.arange(ids.shape[1], device=ids.device)[None]
-        context = AttentionContext(*rotary_angles(positions, self.config), mask)
+            positions = torch.arange(cached, cached + seq, device=ids.device)[None]
+        if mask is None and cached and seq > 1:
+            every = torch.ones(seq, cached + seq, dtype=torch.bool, device=ids.device)
+            mask = every.tril(cached)
+        angles = rotary_angles(positions, self.config)
         stream = ResidualStream(self.embed_tokens(ids), self.tp)
-        for layer in self.layers:
-            layer(stream, context)
+        for index, layer in enumerate(self.layers):
+            own = None if cache is None else cache.layers[index]
+            layer(stream, AttentionContext(*angles, mask, own))
         hidden: Tensor = self.norm(stream.read())
         return hidden
+
+    def new_cache(self, batch_size: int, capacity: int) -> KeyValueCache:
+        """Room for this rank's keys and values of so many rows and tokens a row."""
+        kv_heads, width = len(self._share.kv_heads), self.config.head_dim
+        shape = (batch_size, kv_heads, capacity, width)
+        return KeyValueCache(len(self.layers), shape, like=self.embed_tokens.weight)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits in float32 of this rank's vocabulary, [..., vocab/tp].
@@ -69,10 +90,11 @@ class Transformer(nn.Module):
 
 def _blocks(config: ModelConfig, share: Share) -> Iterator[PreNormBlock]:
     for index in range(config.num_hidden_layers):
-        yield _block_class(config, index)(config, share)
+        yield block_class(config, index)(config, share)
 
 
-def _block_class(config: ModelConfig, index: int) -> type[PreNormBlock]:
+def block_class(config: ModelConfig, index: int) -> type[PreNormBlock]:
+    """The topology of a layer."""
     if index in config.ladder_layers:
         return LadderBlock
     last = index == config.num_hidden_layers - 1

@@ -1,0 +1,60 @@
+"""The keys and values of tokens that have been read, so that decoding reads each token once."""
+
+import torch
+from torch import Tensor
+
+
+class LayerCache:
+    """One layer's keys and values on one rank, in tensors that are allocated once.
+
+    Attributes:
+        length: Number of columns filled.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self._keys = keys  # [batch, kv_heads/tp, capacity, head_dim]
+        self._values = values
+        self.length = 0
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add columns, [batch, kv_heads/tp, seq, head_dim], and return all filled ones.
+
+        Raises:
+            ValueError: if there is no room for them.
+        """
+        end = self.length + key.shape[2]
+        if end > self._keys.shape[2]:
+            raise ValueError(f"{end} tokens exceed the cache of {self._keys.shape[2]}")
+        self._keys[:, :, self.length : end] = key
+        self._values[:, :, self.length : end] = value
+        self.length = end
+        return self._keys[:, :, :end], self._values[:, :, :end]
+
+
+class KeyValueCache:
+    """The caches of all layers. All rows of a batch have as many columns.
+
+    Where their texts differ in length, a mask hides the columns that a row doesn't use.
+
+    Args:
+        layers: Number of layers.
+        shape: Of each layer's keys, [batch, kv_heads/tp, capacity, head_dim].
+        like: A tensor whose dtype and device the cache takes.
+    """
+
+    def __init__(self, layers: int, shape: tuple[int, int, int, int], like: Tensor) -> None:
+        # Written, not only reserved: memory that was never touched is faster to read than any.
+        self.layers = [
+            LayerCache(*(torch.ones(shape, dtype=like.dtype, device=like.device) for _ in "kv"))
+            for _ in range(layers)
+        ]
+
+    @property
+    def length(self) -> int:
+        """Number of tokens that each row has."""
+        return self.layers[0].length
+
+    @length.setter
+    def length(self, tokens: int) -> None:
+        for layer in self.layers:
+            layer.length = tokens
