@@ -131,6 +131,10 @@ class ModelConfig:
         """
         return replace(self, ladder_layers=parse_ladder_layers(ladder_layers, self))
 
+    def as_standard(self) -> "ModelConfig":
+        """The same model with the standard residual."""
+        return replace(self, ladder_layers=(), topology="standard")
+
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
         return asdict(self)

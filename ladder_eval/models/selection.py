@@ -2,9 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from filelock import FileLock
 
@@ -14,14 +15,16 @@ from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.gguf import convert_gguf, read_gguf_config
+from ladder_eval.models.models_file import UserModel
 from ladder_eval.models.registry import (
+    AS_GIVEN,
     AS_TRAINED,
     CONVERTED,
     MODELS,
     UNADAPTED,
     NamedModel,
     Weights,
-    named_model,
+    unknown_model,
 )
 
 HUB_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "token*", "special_*")
@@ -31,11 +34,11 @@ _SEAL = ".converted.json"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SelectedModel:
-    """A model that is on this disk and ready to be loaded.
+    """A model whose checkpoint is on this disk, or of which none is known.
 
     Attributes:
         name: What reports call it.
-        folder: Its checkpoint folder.
+        folder: Its checkpoint folder; None where no checkpoint is known.
         config: Its shape and the ladder layers it is run with.
         weights: Where its weights come from, in words.
         adaptation: What was done to the weights for this residual, in words.
@@ -43,7 +46,7 @@ class SelectedModel:
     """
 
     name: str
-    folder: Path
+    folder: Path | None
     config: ModelConfig
     weights: str
     adaptation: str
@@ -52,14 +55,16 @@ class SelectedModel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeightSources:
-    """Where named models' weights are taken from.
+    """Where the weights of models with a name are taken from.
 
     Attributes:
+        user_models: The user's checkpoints by name; they win over the places below.
         model_dir: A folder with the weights, or with a folder of them by their title.
         prefer_hub: Take them from the Hugging Face Hub if it can be reached.
         notify: Called with one sentence before anything that takes long.
     """
 
+    user_models: Mapping[str, UserModel] = field(default_factory=dict)
     model_dir: Path | None = None
     prefer_hub: bool = False
     notify: Callable[[str], None]
@@ -70,31 +75,50 @@ def select(model: str, *, choice: ResidualChoice, sources: WeightSources) -> Sel
 
     Raises:
         UsageError: if there is no such model, or the options contradict it.
-        CheckpointError: if the checkpoint is damaged or not supported.
+        CheckpointError: if the checkpoint is damaged, not supported or of another shape.
         FetchError: if the weights can't be had.
     """
+    user = sources.user_models.get(model)
     if model in MODELS:
-        found = _select_named(named_model(model), sources)
-    elif _exists(Path(model)):
-        found = _select_path(Path(model), sources.notify)
+        found = _select_named(MODELS[model], user, sources)
+    elif user is not None:
+        found = _select_user(user, sources.notify)
     else:
-        named_model(model)  # raises with the known names
-        raise AssertionError
-    config = choice.apply(found.config, found.name)
+        found = _select_path(_existing(model, sources.user_models), sources.notify)
+    config = _apply(choice, found)
     return found if config == found.config else _converted(found, config, model)
 
 
-def peek(model: str) -> ModelConfig | None:
-    """The shape of a model before anything of it is fetched or read, where it can be known.
+def peek(
+    model: str, *, user_models: Mapping[str, UserModel] = MappingProxyType({})
+) -> ModelConfig | None:
+    """The configuration of a model before its weights are fetched or read.
+
+    Returns:
+        The configuration with the residual that the model has by its name; None for a folder that
+        holds no checkpoint, which `select` refuses.
 
     Raises:
+        UsageError: if there is no such model, or its checkpoint contradicts its residual.
         CheckpointError: if its configuration is damaged or not supported.
     """
     if model in MODELS:
         return MODELS[model].config
-    path = Path(model)
-    if _exists(path) and path.suffix.lower() == ".gguf":
-        return read_gguf_config(path)
+    if (user := user_models.get(model)) is None:
+        return _peek_path(_existing(model, user_models))
+    config = _peek_path(user.checkpoint)
+    return config and user.choice.apply(config, user.name)
+
+
+def _existing(model: str, user_models: Mapping[str, UserModel]) -> Path:
+    if not _exists(path := Path(model)):
+        raise unknown_model(model, user_models)
+    return path
+
+
+def _peek_path(path: Path) -> ModelConfig | None:
+    if (file := _gguf_file(path)) is not None:
+        return read_gguf_config(file)
     return read_config(path) if _exists(path / "config.json") else None
 
 
@@ -126,14 +150,19 @@ def dense_baseline(candidates: Iterable[SelectedModel]) -> str | None:
     return baselines[0] if baselines else None
 
 
-def _select_named(model: NamedModel, sources: WeightSources) -> SelectedModel:
-    folder, origin = _locate(model.weights, sources)
-    stored = read_config(folder)
-    if stored not in (replace(model.config, ladder_layers=()), model.config):
-        raise CheckpointError(
-            f"{folder} doesn't have the shape of {model.name}; its configuration differs in "
-            f"{', '.join(_differences(stored, model.config))}."
-        )
+def _select_named(
+    model: NamedModel, user: UserModel | None, sources: WeightSources
+) -> SelectedModel:
+    if user is not None:
+        model = replace(model, adaptation=AS_GIVEN, baseline=user.baseline or model.baseline)
+        folder = as_checkpoint(user.checkpoint, sources.notify)
+        origin = str(user.checkpoint.resolve())
+    elif model.weights is not None:
+        folder, origin = _locate(model.weights, sources)
+    else:
+        folder, origin = None, "none known"
+    stored = model.config if folder is None else read_config(folder)
+    _require_shape(folder, stored, model)
     return SelectedModel(
         name=model.name,
         folder=folder,
@@ -144,9 +173,35 @@ def _select_named(model: NamedModel, sources: WeightSources) -> SelectedModel:
     )
 
 
+def _require_shape(folder: Path | None, stored: ModelConfig, model: NamedModel) -> None:
+    """Accept the model's own residual and none at all: weights of any have the dense layout."""
+    expected = model.config.as_standard()
+    if stored in (expected, model.config):
+        return
+    if stored.ladder_layers:
+        expected = replace(expected, ladder_layers=model.config.ladder_layers)
+    raise CheckpointError(
+        f"{folder} doesn't have the shape of {model.name}; its configuration differs in "
+        f"{', '.join(_differences(stored, expected))}."
+    )
+
+
 def _differences(stored: ModelConfig, expected: ModelConfig) -> list[str]:
     theirs, ours = stored.to_dict(), expected.to_dict()
     return [name for name in ours if theirs[name] != ours[name]]
+
+
+def _select_user(user: UserModel, notify: Callable[[str], None]) -> SelectedModel:
+    """The user's checkpoint with the user's residual; what it was trained with, only they know."""
+    found = _select_path(user.checkpoint, notify)
+    config = user.choice.apply(found.config, user.name)
+    return replace(
+        found,
+        name=user.name,
+        config=config,
+        adaptation=AS_TRAINED if config == found.config else _adaptation(config, AS_GIVEN),
+        baseline=user.baseline,
+    )
 
 
 def _select_path(path: Path, notify: Callable[[str], None]) -> SelectedModel:
@@ -167,9 +222,27 @@ def _converted(found: SelectedModel, config: ModelConfig, model: str) -> Selecte
         found,
         name=f"{found.name}-{_residual_name(config)}",
         config=config,
-        adaptation=UNADAPTED if config.topology.startswith("desync") else CONVERTED,
-        baseline=model,
+        adaptation=_adaptation(config, CONVERTED),
+        baseline=found.baseline or model,
     )
+
+
+def _adaptation(config: ModelConfig, otherwise: str) -> str:
+    return UNADAPTED if config.topology.startswith("desync") else otherwise
+
+
+def _apply(choice: ResidualChoice, found: SelectedModel) -> ModelConfig:
+    """The configuration to run; what runs as parallel or desync is no dense model to convert."""
+    topology = found.config.topology
+    if topology != "standard" and choice not in (
+        ResidualChoice(),
+        ResidualChoice(residual=topology),
+    ):
+        raise UsageError(
+            f"{found.name} has the residual {topology}, which contradicts "
+            "--residual/--ladder-layers; drop the option."
+        )
+    return choice.apply(found.config, found.name)
 
 
 def _residual_name(config: ModelConfig) -> str:
@@ -212,15 +285,20 @@ def as_checkpoint(path: Path, notify: Callable[[str], None]) -> Path:
     Raises:
         CheckpointError: if it is none of these.
     """
+    if (file := _gguf_file(path)) is not None:
+        return _converted_copy(file, notify)
+    read_config(path)
+    return path
+
+
+def _gguf_file(path: Path) -> Path | None:
+    """The GGUF file that a path stands for: itself, or the one in a folder of no other format."""
     if path.is_file() and path.suffix.lower() == ".gguf":
-        return _converted_copy(path, notify)
+        return path
     files = [] if (path / "config.json").is_file() else sorted(path.glob("*.gguf"))
     if len(files) > 1:
         raise CheckpointError(f"{path} holds {len(files)} GGUF files; name the one to use.")
-    if files:
-        return _converted_copy(files[0], notify)
-    read_config(path)
-    return path
+    return files[0] if files else None
 
 
 def _converted_copy(file: Path, notify: Callable[[str], None]) -> Path:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ladder_eval.errors import RecordError
+from ladder_eval.results.speed_records import SpeedRecord
 
 __all__ = [
     "POOLED",
@@ -19,6 +20,7 @@ __all__ = [
     "Comparison",
     "ModelRecord",
     "Provenance",
+    "PublishedRow",
     "RunResult",
     "Score",
     "TaskRecord",
@@ -26,7 +28,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 POOLED: Final = "pooled"
@@ -219,6 +221,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedRow:
+    """The scores that a paper prints for one model, in the units it prints them in.
+
+    Unlike all other records it is not measured here, and so it keeps the paper's digits.
+
+    Attributes:
+        model: The name of the model here.
+        row: The name of the row in the paper's table.
+        metrics: Value by metric, in the order printed: percent, and WikiText as word perplexity.
+        training: How the paper's authors trained the weights.
+        source: The paper and its table.
+    """
+
+    model: str
+    row: str
+    metrics: dict[str, float]
+    training: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
     """All that one run found out, without its samples.
 
@@ -234,6 +257,8 @@ class RunResult:
         tasks: The evaluated tasks.
         scores: Every metric of every model on every task.
         comparisons: Differences per task, and pooled.
+        speed: Times of the models, or of a bench's residuals.
+        published: What a paper prints for the models; never measured here.
         warnings: What a reader has to know before believing the numbers.
     """
 
@@ -248,7 +273,9 @@ class RunResult:
     tasks: tuple[TaskRecord, ...]
     scores: tuple[Score, ...]
     comparisons: tuple[Comparison, ...]
-    warnings: tuple[str, ...]
+    speed: tuple[SpeedRecord, ...] = ()
+    published: tuple[PublishedRow, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def to_json(result: RunResult) -> str:

