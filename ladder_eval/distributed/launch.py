@@ -246,6 +246,7 @@ def _joined(
     children: Sequence[subprocess.Popen[bytes]],
 ) -> Iterator[Team]:
     device, backend = _device_and_backend(place, device)
+    threads = torch.get_num_threads()
     if device.type == "cpu":
         # More threads than cores make every operation wait for the slowest.
         if "OMP_NUM_THREADS" not in os.environ:
@@ -282,6 +283,7 @@ def _joined(
         if dist.is_initialized():
             dist.destroy_process_group()
         watch.stop()
+        torch.set_num_threads(threads)
 
 
 def _arrive(
