@@ -5,19 +5,34 @@ arguments to the workers, then does the same itself, so that all take part in ev
 """
 
 import platform
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
+from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
+from ladder_eval.engine.timing import (
+    Timing,
+    copied_bytes_per_second,
+    forget_peak_memory,
+    keep_freed_memory,
+    time_generation,
+    watched_blocks,
+)
 from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.config import ModelConfig
+from ladder_eval.models.random_weights import random_model, sharing
 from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
+from ladder_eval.results.speed_records import Workload
 
 
 class Rank:
@@ -26,6 +41,8 @@ class Rank:
     def __init__(self, team: Team) -> None:
         self._team = team
         self._model: Transformer | None = None
+        self._arms: dict[str, Transformer] = {}
+        self._link = team.tp
 
     def load(self, folder: Path, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """Read this rank's part of a checkpoint, in place of an earlier one.
@@ -36,7 +53,7 @@ class Rank:
         Raises:
             LadderEvalError: on all ranks, if it doesn't fit or one of them can't read it.
         """
-        self._model = None  # make room first
+        self.unload()  # make room first
         team, problem = self._team, None
         try:
             self._model = load_model(folder, config, dtype=dtype, device=team.device, tp=team.tp)
@@ -48,9 +65,18 @@ class Rank:
                 raise found
         return team.gather(_weight_bytes(self._model))
 
+    def load_random(self, config: ModelConfig, dtype: torch.dtype) -> list[int]:
+        """Make up this rank's part of a model, in place of an earlier one; returns as `load`."""
+        self.unload()
+        team = self._team
+        self._model = random_model(config, dtype=dtype, device=team.device, tp=team.tp)
+        return team.gather(_weight_bytes(self._model))
+
     def unload(self) -> None:
         """Give the model's memory back."""
-        self._model = None
+        self._model, self._arms = None, {}
+        if self._team.device.type == "cuda":
+            torch.cuda.empty_cache()  # or others would find it taken
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:
         """Score a batch with the loaded model.
@@ -58,13 +84,66 @@ class Rank:
         Raises:
             NotFiniteError: if the model gives NaN or infinity.
         """
-        if self._model is None:
-            raise RuntimeError("no model is loaded")
-        return score_batch(self._model, batch)
+        return score_batch(self._loaded(), batch)
+
+    def arrange(self, arms: Mapping[str, ModelConfig], memory: tuple[str, int] | None) -> None:
+        """Prepare to time residuals, by name, on the loaded model's weights.
+
+        Args:
+            arms: The residuals; their shape is the loaded model's.
+            memory: Path and capacity of the `LinkMemory` that carries their messages, or None for
+                the group's own backend.
+        """
+        tp = self._team.tp
+        self._link = tp if memory is None else VirtualLink(tp.rank, tp.size, *memory)
+        model = self._loaded()
+        self._arms = {name: sharing(model, config, self._link) for name, config in arms.items()}
+        keep_freed_memory()
+        forget_peak_memory(self._team.device)
+        self._team.gather(None)  # nobody goes on before all have opened the memory
+
+    def time(
+        self,
+        arm: str,
+        workload: Workload,
+        wire: Wire | None,
+        *,
+        cached: int = 0,
+        watched: bool = False,
+    ) -> Timing:
+        """Time one generation, as `time_generation`, and its blocks too if they are watched.
+
+        On a GPU they never are: the host would have to wait for each, which slows the whole down.
+        """
+        model = self._arms[arm]
+        if wire is not None and isinstance(self._link, VirtualLink):
+            self._link.use(wire)
+        if not watched or self._team.device.type == "cuda":
+            return Timing(seconds=time_generation(model, workload, cached))
+        with watched_blocks(model) as blocks:
+            seconds = time_generation(model, workload, cached)
+        return Timing(seconds=seconds, blocks=tuple(self._team.gather(blocks)))
+
+    def copied_bytes_per_second(self) -> float:
+        """Bytes that plain copies read and write a second, of all ranks together."""
+        speeds = self._team.gather(copied_bytes_per_second(self._link, self._team.device))
+        return float(sum(speeds))
 
     def peak_memory(self) -> list[int]:
         """Largest resident size of each rank so far, in bytes."""
         return self._team.gather(peak_memory_bytes())
+
+    def peak_device_memory(self) -> list[int]:
+        """As `peak_memory` since the last `arrange`; on a GPU what was allocated there."""
+        device = self._team.device
+        if device.type == "cuda":
+            return self._team.gather(torch.cuda.max_memory_allocated(device))
+        return self.peak_memory()
+
+    def _loaded(self) -> Transformer:
+        if self._model is None:
+            raise RuntimeError("no model is loaded")
+        return self._model
 
 
 class Driver:
@@ -79,9 +158,46 @@ class Driver:
         sizes: list[int] = self._everywhere("load", folder, config, dtype)
         return sizes
 
+    def load_random(self, config: ModelConfig, dtype: torch.dtype) -> list[int]:
+        """As `Rank.load_random`."""
+        sizes: list[int] = self._everywhere("load_random", config, dtype)
+        return sizes
+
     def unload(self) -> None:
         """As `Rank.unload`."""
         self._everywhere("unload")
+
+    def arrange(self, arms: Mapping[str, ModelConfig], link_capacity: int | None) -> None:
+        """As `Rank.arrange`, with a virtual link for messages of up to so many bytes, or None."""
+        if link_capacity is None:
+            self._everywhere("arrange", arms, None)
+            return
+        memory = LinkMemory(self.team.tp.size, link_capacity)
+        try:
+            self._everywhere("arrange", arms, (memory.path, memory.capacity))
+        finally:
+            memory.close()
+
+    def time(
+        self,
+        arm: str,
+        workload: Workload,
+        wire: Wire | None,
+        *,
+        cached: int = 0,
+        watched: bool = False,
+    ) -> Timing:
+        """As `Rank.time`, with what it took beside the generation."""
+        start = perf_counter()
+        timing: Timing = self._everywhere(
+            "time", arm, workload, wire, cached=cached, watched=watched
+        )
+        return replace(timing, driver_seconds=perf_counter() - start - timing.seconds[-1])
+
+    def copied_bytes_per_second(self) -> float:
+        """As `Rank.copied_bytes_per_second`."""
+        speed: float = self._everywhere("copied_bytes_per_second")
+        return speed
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:
         """As `Rank.score`."""
@@ -93,9 +209,14 @@ class Driver:
         sizes: list[int] = self._everywhere("peak_memory")
         return sizes
 
-    def _everywhere(self, operation: str, *arguments: Any) -> Any:
-        self.team.send((operation, arguments))
-        return getattr(self._own, operation)(*arguments)
+    def peak_device_memory(self) -> list[int]:
+        """As `Rank.peak_device_memory`."""
+        sizes: list[int] = self._everywhere("peak_device_memory")
+        return sizes
+
+    def _everywhere(self, operation: str, *arguments: Any, **options: Any) -> Any:
+        self.team.send((operation, arguments, options))
+        return getattr(self._own, operation)(*arguments, **options)
 
 
 def serve(team: Team) -> None:
@@ -105,9 +226,9 @@ def serve(team: Team) -> None:
     """
     own = Rank(team)
     while (message := team.receive()) is not None:
-        operation, arguments = message
+        operation, arguments, options = message
         try:
-            getattr(own, operation)(*arguments)
+            getattr(own, operation)(*arguments, **options)
         except (LadderEvalError, NotFiniteError):
             continue
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -145,6 +146,23 @@ class RunFolder:
         """
         atomic_write(self.path / name, text)
         return self.path / name
+
+    def append_line(self, name: str, line: str) -> None:
+        """Add a line to a text file, on disk before this returns.
+
+        Raises:
+            RecordError: If it can't be written.
+        """
+        path = self.path / name
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RecordError(
+                f"can't write to {path} ({error.strerror or error}); choose another folder."
+            ) from error
 
     def close(self) -> None:
         """Let other processes have the folder."""

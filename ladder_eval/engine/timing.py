@@ -1,0 +1,152 @@
+"""What one generation takes on a rank, and what the rank's memory gives: the clocks of `bench`.
+
+Rank 0's clock is enough: a token exists only when all ranks have sent their part of its choice.
+"""
+
+import ctypes
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from ladder_eval.distributed.tensor_parallel import TensorParallel
+from ladder_eval.engine.generation import generate
+from ladder_eval.models.layers import AttentionContext
+from ladder_eval.models.transformer import Transformer
+from ladder_eval.results.speed_records import Workload
+
+_COPIED_BYTES = 128 * 2**20
+_COPIES = 5
+_SEED = 0
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+BlockSeconds = list[list[tuple[float, float]]]
+"""Seconds of attention and MLP, of each layer, of each forward."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """One generation.
+
+    Attributes:
+        seconds: From the start, at which all ranks are ready, to each token, [output_len].
+        blocks: Of each rank, the seconds of its blocks; empty unless they were watched.
+        driver_seconds: What the driver took beside it, to tell the ranks and to hear from them.
+    """
+
+    seconds: tuple[float, ...]
+    blocks: tuple[BlockSeconds, ...] = ()
+    driver_seconds: float = 0.0
+
+
+def time_generation(model: Transformer, workload: Workload, cached: int = 0) -> tuple[float, ...]:
+    """Seconds from a common start to each token; all ranks call this together.
+
+    Args:
+        model: One rank's part of a model.
+        workload: The generation's shape; its prompt is made up, the same on all ranks.
+        cached: Tokens that the cache pretends to hold already, to time decoding alone.
+    """
+    device = model.embed_tokens.weight.device
+    shape = (workload.batch_size, workload.prompt_len)
+    generator = torch.Generator().manual_seed(_SEED)
+    prompt = torch.randint(model.config.vocab_size, shape, generator=generator).to(device)
+    cache = model.new_cache(
+        workload.batch_size, cached + workload.prompt_len + workload.output_len - 1
+    )
+    cache.length = cached
+    with _undisturbed():
+        _meet(model.tp, device)
+        start = _now(device)
+        tokens = generate(model, prompt, cache, output_len=workload.output_len)
+        return tuple(_now(device) - start for _ in tokens)
+
+
+@contextmanager
+def watched_blocks(model: Transformer) -> Iterator[BlockSeconds]:
+    """Time every block of every forward within, on a CPU."""
+    forwards: BlockSeconds = []
+    seconds: list[float] = []
+    for layer in model.layers:
+        for name in ("attention", "feed_forward"):
+            setattr(layer, name, _timed(getattr(layer, name), seconds))
+    try:
+        yield forwards
+    finally:
+        for layer in model.layers:
+            del layer.attention, layer.feed_forward  # the class's own appear again
+        # Not strict: an error may have come between the two, and is what should be told.
+        pairs = list(zip(seconds[::2], seconds[1::2], strict=False))
+        count = len(model.layers)
+        forwards += [pairs[start : start + count] for start in range(0, len(pairs), count)]
+
+
+def copied_bytes_per_second(tp: TensorParallel, device: torch.device) -> float:
+    """Bytes read and written a second by a plain copy, while all ranks copy; the best of five."""
+    source = torch.ones(_COPIED_BYTES, dtype=torch.uint8, device=device)
+    target = torch.zeros_like(source)
+    best = float("inf")
+    for _ in range(_COPIES):
+        _meet(tp, device)
+        start = _now(device)
+        target.copy_(source)
+        best = min(best, _now(device) - start)
+    return 2 * _COPIED_BYTES / best
+
+
+def keep_freed_memory() -> None:
+    """Let what is freed stay with the process, so that no time goes into getting it again.
+
+    glibc gives large pieces back at once, and new ones arrive page by page: by turns that costs a
+    trial nothing or a twentieth of its time. Other C libraries stay as they are.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def forget_peak_memory(device: torch.device) -> None:
+    """Let the largest size that the process has had, or has allocated on its GPU, count anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # Linux has a switch for it; elsewhere the earlier peak stays
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _timed(block: Callable[..., Tensor], seconds: list[float]) -> Callable[..., Tensor]:
+    def timed(x: Tensor, *context: AttentionContext) -> Tensor:
+        start = perf_counter()
+        output = block(x, *context)
+        seconds.append(perf_counter() - start)
+        return output
+
+    return timed
+
+
+def _now(device: torch.device) -> float:
+    """Seconds, after the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return perf_counter()
+
+
+def _meet(tp: TensorParallel, device: torch.device) -> None:
+    """Wait until all ranks are here."""
+    tp.all_gather(torch.zeros(1, device=device))
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep Python from collecting garbage in the middle of a measurement."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -1,0 +1,1 @@
+"""How fast a residual is: interleaved rounds on real ranks, and the bound that dependencies set."""

@@ -1,0 +1,218 @@
+"""A model and its residuals, from weights to the record of a measurement."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from ladder_eval.distributed.shares import shares
+from ladder_eval.distributed.virtual_link import NAME
+from ladder_eval.engine.ranks import Driver
+from ladder_eval.models.config import ModelConfig
+from ladder_eval.results.speed import BASELINE, BOUND, CANDIDATE, CONTROL, TimedArm, speed_rows
+from ladder_eval.results.speed_records import (
+    RANDOM,
+    LinkRecord,
+    Round,
+    SpeedRecord,
+    SpeedRow,
+    Workload,
+)
+from ladder_eval.speed.measure import Link, Measurement, measure
+
+NO_COMM = "no-comm"
+_WARM_UP = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """A model and the residuals to time on its weights.
+
+    Attributes:
+        name: Of the model.
+        arms: Baseline and candidates by name, all of one shape.
+        baseline: Name of the arm that the others are compared with.
+        whole: The model's configuration before layers were left out.
+        folder: Its checkpoint; None for random weights.
+        weights: Where these come from, in words.
+    """
+
+    name: str
+    arms: Mapping[str, ModelConfig]
+    baseline: str
+    whole: ModelConfig
+    folder: Path | None = None
+    weights: str = RANDOM
+
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration that is timed, with the baseline's residual."""
+        return self.arms[self.baseline]
+
+    @property
+    def control(self) -> str:
+        """Name of the arm that is the baseline once more."""
+        return f"{self.baseline} again"
+
+    def all_arms(self) -> dict[str, ModelConfig]:
+        """The arms, the bound without communication, and the control."""
+        bound = replace(self.config, ladder_layers=(), topology=NO_COMM)
+        return {**self.arms, NO_COMM: bound, self.control: self.config}
+
+    def roles(self) -> list[TimedArm]:
+        """What each of `all_arms` is there for."""
+        roles = {self.baseline: BASELINE, NO_COMM: BOUND, self.control: CONTROL}
+        return [
+            TimedArm(
+                name=name,
+                role=roles.get(name, CANDIDATE),
+                residual=config.residual,
+                ladder_layers=config.ladder_layers,
+            )
+            for name, config in self.all_arms().items()
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedSubject:
+    """A subject whose weights the driver has loaded, ready to be timed.
+
+    Attributes:
+        driver: Rank 0.
+        subject: What it has loaded.
+        dtype: The weights' dtype.
+        weight_bytes: Of each rank.
+    """
+
+    driver: Driver
+    subject: Subject
+    dtype: torch.dtype
+    weight_bytes: Sequence[int]
+
+    @classmethod
+    def load(cls, driver: Driver, subject: Subject, dtype: torch.dtype) -> "LoadedSubject":
+        """Read the subject's weights, or make them up, on all ranks.
+
+        Raises:
+            LadderEvalError: if a checkpoint can't be read.
+        """
+        if subject.folder is None:
+            sizes = driver.load_random(subject.config, dtype)
+        else:
+            sizes = driver.load(subject.folder, subject.config, dtype)
+        return cls(driver=driver, subject=subject, dtype=dtype, weight_bytes=sizes)
+
+    def time(
+        self,
+        workload: Workload,
+        link: Link | None,
+        rounds: int,
+        deadline: float,
+        keep: Callable[[Round], None],
+    ) -> SpeedRecord:
+        """Time all arms.
+
+        Args:
+            workload: What each generates.
+            link: The virtual link; None for real messages.
+            rounds: How many rounds, at most.
+            deadline: By `perf_counter`, no round but the first is begun that would end later.
+            keep: Called with each round before the next, to write it down.
+        """
+        what = Measurement(
+            arms=self.subject.all_arms(),
+            baseline=self.subject.baseline,
+            bound=NO_COMM,
+            workload=workload,
+            link=link,
+            rounds=rounds,
+            deadline=deadline,
+        )
+        tokens = workload.batch_size * workload.prompt_len
+        message_bytes = tokens * self.subject.config.hidden_size * self.dtype.itemsize
+        made = []
+        for each in measure(self.driver, what, message_bytes):
+            keep(each)
+            made.append(each)
+        return self._record(what, made)
+
+    def _record(self, what: Measurement, rounds: Sequence[Round]) -> SpeedRecord:
+        team, config, whole = self.driver.team, self.subject.config, self.subject.whole
+        parts = shares(config.shape, team.tp.size)
+        rows = speed_rows(
+            self.subject.roles(),
+            rounds,
+            what.workload.batch_size,
+            communicates=team.tp.size > 1,
+        )
+        attention, mlp = (_block_seconds(rounds, block) for block in (0, 1))
+        return SpeedRecord(
+            model=self.subject.name,
+            weights=self.subject.weights,
+            workload=what.workload,
+            tp_size=team.tp.size,
+            link=_link_record(what.link, team.backend, rounds),
+            device=str(team.device),
+            dtype=str(self.dtype).removeprefix("torch."),
+            threads=torch.get_num_threads(),
+            num_hidden_layers=config.num_hidden_layers,
+            all_hidden_layers=whole.num_hidden_layers,
+            vocab_size=config.vocab_size,
+            all_vocab_size=whole.vocab_size,
+            heads_per_rank=tuple(len(part.query_heads) for part in parts),
+            kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
+            weight_bytes_per_rank=tuple(self.weight_bytes),
+            peak_memory_bytes=tuple(self.driver.peak_device_memory()),
+            warm_up=_WARM_UP,
+            rounds=len(rounds),
+            rounds_asked=what.rounds,
+            attention_seconds=attention,
+            mlp_seconds=mlp,
+            copied_bytes_per_second=statistics.median(r.copied_bytes_per_second for r in rounds),
+            read_bytes_per_second=self._read_bytes_per_second(what.workload, rows),
+            driver_share=_driver_share(what.baseline, rounds),
+            rows=rows,
+        )
+
+    def _read_bytes_per_second(self, workload: Workload, rows: Sequence[SpeedRow]) -> float | None:
+        """What no-comm reads of weights and cache in a decode step, by the step's time."""
+        bound = next(row for row in rows if row.role == BOUND)
+        if bound.decode is None:
+            return None
+        config = self.subject.config
+        cached = workload.batch_size * (workload.prompt_len + workload.output_len / 2)
+        kv_heads = sum(
+            len(part.kv_heads) for part in shares(config.shape, self.driver.team.tp.size)
+        )
+        cache = 2 * config.num_hidden_layers * kv_heads * config.head_dim * cached
+        # Of an embedding that isn't the head as well, a step reads a few rows.
+        unread = 0 if config.tie_word_embeddings else config.vocab_size * config.hidden_size
+        read = sum(self.weight_bytes) + (cache - unread) * self.dtype.itemsize
+        return read / bound.decode.seconds.value
+
+
+def _link_record(link: Link | None, backend: str, rounds: Sequence[Round]) -> LinkRecord:
+    if link is None:
+        return LinkRecord(name=backend, mode=None, latency=None, latency_ratio=None, bandwidth=None)
+    return LinkRecord(
+        name=NAME,
+        mode=link.mode,
+        latency=statistics.median(r.latency for r in rounds if r.latency is not None),
+        latency_ratio=link.ratio,
+        bandwidth=link.bandwidth,
+    )
+
+
+def _block_seconds(rounds: Sequence[Round], block: int) -> tuple[float, ...]:
+    """Median over rounds of each rank's attention (0) or MLP (1)."""
+    found = [each.decode_blocks or each.prefill_blocks for each in rounds]
+    ranks = zip(*found, strict=True)  # of each rank, its blocks in all rounds
+    return tuple(statistics.median(blocks[block] for blocks in rank) for rank in ranks)
+
+
+def _driver_share(baseline: str, rounds: Sequence[Round]) -> float:
+    """Median over rounds of what the driver adds to a generation of the baseline."""
+    trials = [trial for each in rounds for trial in each.trials if trial.arm == baseline]
+    return statistics.median(t.driver_seconds / (t.ttft + sum(t.itl)) for t in trials)
