@@ -75,6 +75,15 @@ def run(
     no_baseline: Annotated[
         bool | None, typer.Option("--no-baseline", help="Evaluate the candidates alone.")
     ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="The candidate's checkpoint: a folder or GGUF file.")
+    ] = None,
+    baseline_checkpoint: Annotated[
+        Path | None, typer.Option(help="The baseline's checkpoint.")
+    ] = None,
+    models_file: Annotated[
+        Path | None, typer.Option(help="YAML file of names and checkpoints.")
+    ] = None,
     residual: Annotated[
         str | None,
         typer.Option(help="Run dense checkpoints as ladder, parallel, desync-2x or desync-4x."),
@@ -110,6 +119,15 @@ def run(
         bool | None,
         typer.Option("--no-tp-check", help="Don't repeat 32 requests at tp_size 1."),
     ] = None,
+    no_speed: Annotated[
+        bool | None, typer.Option("--no-speed", help="Don't time the models.")
+    ] = None,
+    prompt_len: Annotated[
+        int | None, typer.Option(help="Tokens of the prompt that is timed.", show_default="128")
+    ] = None,
+    output_len: Annotated[
+        int | None, typer.Option(help="Tokens generated after it.", show_default="16")
+    ] = None,
     model_dir: Annotated[
         Path | None, typer.Option(help="Folder with the weights of named models.")
     ] = None,
@@ -123,7 +141,7 @@ def run(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Score candidates and their dense baseline on the same requests, and compare them."""
+    """Score candidates and their dense baseline on the same requests, time them, and compare."""
     with _sentences():
         from ladder_eval.options import run_options
         from ladder_eval.terminal import Terminal
@@ -132,13 +150,92 @@ def run(
         options = run_options(given, config)
         terminal = Terminal()
         with terminal.working("starting"):
+            from ladder_eval import execution
             from ladder_eval import run as job
-        if job.is_worker():
-            job.work(options)
+        if execution.is_worker():
+            execution.work(options.device, options.dtype, options.tp)
             return
         result, folder = job.run(options, terminal)
         _print_result(result, as_json=json)
-        terminal.say(f"Everything is in {folder}; the same command again scores nothing twice.")
+        again = "; the same command again scores nothing twice" if result.models else ""
+        terminal.say(f"Everything is in {folder}{again}.")
+
+
+@app.command()
+def bench(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Shape: a named model, or a folder with a config.json.",
+            show_default="smollm2_135m",
+        ),
+    ] = None,
+    residual: Annotated[
+        str | None,
+        typer.Option(
+            help="Beside standard: ladder, ladder-N (last N layers), parallel, desync-2x, …-4x.",
+            show_default="the model's, or ladder,parallel,desync-2x",
+        ),
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Layers to time.", show_default="all that fit")
+    ] = None,
+    tp: Annotated[str | None, typer.Option(help="Ranks.", show_default="2")] = None,
+    batch_size: Annotated[str | None, typer.Option(help="Rows.", show_default="1")] = None,
+    prompt_len: Annotated[str | None, typer.Option(help="Tokens in.", show_default="128")] = None,
+    output_len: Annotated[str | None, typer.Option(help="Tokens out.", show_default="16")] = None,
+    link: Annotated[
+        str | None, typer.Option(help="virtual or real.", show_default="virtual on CPUs")
+    ] = None,
+    link_mode: Annotated[
+        str | None, typer.Option(help="serial or pipelined.", show_default="serial")
+    ] = None,
+    latency_us: Annotated[
+        str | None, typer.Option(help="Latencies of the virtual link in microseconds.")
+    ] = None,
+    latency_ratio: Annotated[
+        str | None, typer.Option(help="Or multiples of the mean block time.", show_default="0.5")
+    ] = None,
+    bandwidth_gbs: Annotated[
+        float | None,
+        typer.Option(help="Bandwidth of the virtual link in GB/s.", show_default="100"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of each combination.", show_default="9")
+    ] = None,
+    max_minutes: Annotated[
+        float | None, typer.Option(help="Begin no further round that would end later.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32, bfloat16 or float16.", show_default="bfloat16 on CUDA"),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
+    ] = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Where run folders are made.", show_default="runs")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Time residuals with random weights; lists such as 1,8 are combined with each other."""
+    with _sentences():
+        from ladder_eval.bench_options import bench_options
+        from ladder_eval.terminal import Terminal
+
+        given = {name: value for name, value in ctx.params.items() if name != "json"}
+        options = bench_options(given)
+        terminal = Terminal()
+        with terminal.working("starting"):
+            from ladder_eval import bench as job
+            from ladder_eval import execution
+        if execution.is_worker():
+            execution.work(options.device, options.dtype, next(iter(options.tp), None))
+            return
+        result, folder = job.bench(options, terminal)
+        _print_result(result, as_json=json)
+        terminal.say(f"Everything is in {folder}.")
 
 
 @app.command()
@@ -220,7 +317,10 @@ def leaderboard(
         runs = find_runs(folder)
         if not runs:
             raise UsageError(f"{folder} holds no finished run; `ladder-eval run` makes one.")
-        frame = board.leaderboard([read_result(run) for run in runs])
+        results = [read_result(run) for run in runs]
+        if not any(result.models for result in results):
+            raise UsageError(f"{folder} holds no scored run; `ladder-eval report` prints a timing.")
+        frame = board.leaderboard(results)
         print_page(board.leaderboard_table(frame))
         if csv is not None:
             board.write_csv(frame, csv)
@@ -247,7 +347,7 @@ def _sentences() -> Iterator[None]:
         typer.echo(f"ladder-eval: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.echo("Interrupted; the same command goes on where this one stopped.", err=True)
+        typer.echo("Interrupted; what was finished is kept, and `run` goes on from it.", err=True)
         raise typer.Exit(130) from None
 
 

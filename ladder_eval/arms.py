@@ -1,46 +1,33 @@
-"""What is run: models, the hashes that tell their answers apart, and where they compute."""
+"""What is run: models, the hashes that tell their answers apart, and what there is to time."""
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.shares import shares
 from ladder_eval.errors import CheckpointError, UsageError
+from ladder_eval.execution import Execution
 from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.models_file import UserModel, read_models_file
+from ladder_eval.models.registry import MODELS, unknown_model
 from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, peek, select
 from ladder_eval.options import RunOptions
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Execution:
-    """Where and how the models compute."""
-
-    device: torch.device
-    dtype: str
-    batch_size: int
-    tp_size: int
-    tp_check: bool
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The dtype as torch knows it."""
-        found: torch.dtype = getattr(torch, self.dtype)
-        return found
+from ladder_eval.results.speed_records import RANDOM
+from ladder_eval.speed.subject import Subject
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arm:
-    """One model of a run, its tokenizer, and the hashes that tell its answers from others'."""
+    """One model to be scored, its tokenizer, and the hashes that tell its answers from others'."""
 
     model: SelectedModel
+    folder: Path
     tokenizer: PreTrainedTokenizerBase
     weights_sha256: str
     tokenizer_sha256: str
@@ -66,49 +53,66 @@ class Arm:
         )
 
 
-def execution_of(options: RunOptions) -> Execution:
-    """What the options mean on this machine.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """The models of a run.
 
-    Raises:
-        UsageError: if there is no such device, or torchrun started another number of processes.
+    Attributes:
+        candidates: In the order given, with or without weights.
+        baseline: The dense model beside them, if any.
     """
-    cuda = torch.cuda.is_available()
-    name = options.device or ("cuda" if cuda else "cpu")
-    device = _device(name)
-    if device.type == "cuda" and (not cuda or (device.index or 0) >= torch.cuda.device_count()):
-        raise UsageError(f"There is no device {name} here; use --device cpu.")
-    return Execution(
-        device=device,
-        dtype=options.dtype or ("bfloat16" if device.type == "cuda" else "float32"),
-        batch_size=options.batch_size,
-        tp_size=_tp_size(options),
-        tp_check=not options.no_tp_check,
-    )
+
+    candidates: Sequence[SelectedModel]
+    baseline: SelectedModel | None
+
+    @property
+    def models(self) -> list[SelectedModel]:
+        """All of them, the baseline first."""
+        return [*([self.baseline] if self.baseline else []), *self.candidates]
+
+    @property
+    def without_weights(self) -> list[str]:
+        """Names of those of which no checkpoint is known."""
+        return [model.name for model in self.models if model.folder is None]
+
+    def arms(self, tp_size: int) -> list[Arm]:
+        """What can be scored: nothing if no candidate can be.
+
+        Raises:
+            CheckpointError: if a tokenizer is missing or damaged.
+        """
+        if all(model.folder is None for model in self.candidates):
+            return []
+        return [
+            _arm(model, model.folder, tp_size) for model in self.models if model.folder is not None
+        ]
+
+    def subject(self) -> Subject | None:
+        """What there is to time: the baseline, and candidates of its shape with other residuals."""
+        if self.baseline is None:
+            return None
+        config = self.baseline.config
+        others = {
+            model.name: model.config
+            for model in self.candidates
+            if model.config != config and model.config.as_standard() == config
+        }
+        if not others:
+            return None
+        timed = [model for model in self.models if model.name in (self.baseline.name, *others)]
+        source = next((model for model in timed if model.folder is not None), None)
+        return Subject(
+            name=timed[-1].name,
+            arms={self.baseline.name: config} | others,
+            baseline=self.baseline.name,
+            whole=config,
+            folder=source.folder if source else None,
+            weights=source.weights if source else RANDOM,
+        )
 
 
-def _tp_size(options: RunOptions) -> int:
-    place = place_from_environment(os.environ)
-    if place is None:
-        return options.tp or 1
-    if options.tp not in (None, place.world_size):
-        raise UsageError(f"torchrun started {place.world_size} processes, not --tp {options.tp}.")
-    return place.world_size
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise UsageError(f"Unknown device {name!r}; give cpu, cuda or cuda:N.")
-    return device
-
-
-def select_arms(
-    options: RunOptions, tp_size: int, notify: Callable[[str], None]
-) -> tuple[list[Arm], str | None]:
-    """The baseline, if any, then the candidates; and the baseline's name.
+def select_models(options: RunOptions, tp_size: int, notify: Callable[[str], None]) -> Selection:
+    """The candidates and their baseline; weights are fetched where they are known.
 
     Raises:
         LadderEvalError: if a model can't be had, read, divided or compared.
@@ -116,46 +120,85 @@ def select_arms(
     # Refuse before anything is fetched or read.
     if options.residual.residual == "no-comm":
         raise UsageError("no-comm is a bound on speed; its outputs mean nothing to be scored.")
+    users = _user_models(options)
     for name in filter(None, (*options.model, options.baseline)):
-        if config := peek(name):
+        if config := peek(name, user_models=users):
             shares(config.shape, tp_size)
     sources = WeightSources(
-        model_dir=options.model_dir, prefer_hub=options.prefer_hub, notify=notify
+        user_models=users,
+        model_dir=options.model_dir,
+        prefer_hub=options.prefer_hub,
+        notify=notify,
     )
-    candidates = [select(name, choice=options.residual, sources=sources) for name in options.model]
+    selection = _select(options, sources)
+    _require_sound(selection, tp_size)
+    return selection
+
+
+def _select(options: RunOptions, sources: WeightSources) -> Selection:
+    models = [select(name, choice=options.residual, sources=sources) for name in options.model]
     wanted = options.baseline
     if wanted is None and not options.no_baseline:
-        wanted = dense_baseline(candidates)
+        wanted = dense_baseline(models)
     if wanted is None:
-        return _arms(candidates, tp_size), None
+        return Selection(candidates=models, baseline=None)
     baseline = select(wanted, choice=ResidualChoice(), sources=sources)
-    others = [model for model in candidates if not _same(model, baseline)]
-    if not others:
+    candidates = [model for model in models if not _same(model, baseline)]
+    if not candidates:
         raise UsageError(f"{baseline.name} can't be compared with itself; give another --model.")
-    return _arms([baseline, *others], tp_size), baseline.name
+    return Selection(candidates=candidates, baseline=baseline)
+
+
+def _user_models(options: RunOptions) -> dict[str, UserModel]:
+    """The user's checkpoints by name; those of the command line win over the file's."""
+    users = read_models_file(options.models_file) if options.models_file else {}
+    if options.checkpoint is not None:
+        _give(users, options.model[0], options.checkpoint)
+    if options.baseline_checkpoint is not None:
+        name = options.baseline or _known_baseline(options.model[0], users)
+        if name is None:
+            raise UsageError("--baseline-checkpoint needs a --baseline whose checkpoint it is.")
+        _give(users, name, options.baseline_checkpoint)
+    return users
+
+
+def _give(users: dict[str, UserModel], name: str, checkpoint: Path) -> None:
+    if name not in MODELS and name not in users:
+        raise unknown_model(name, users)  # a mistyped name would lose its residual
+    known = users.get(name, UserModel(name=name, checkpoint=checkpoint))
+    users[name] = replace(known, checkpoint=checkpoint)
+
+
+def _known_baseline(name: str, users: Mapping[str, UserModel]) -> str | None:
+    own = users[name].baseline if name in users else None
+    return own or (MODELS[name].baseline if name in MODELS else None)
 
 
 def _same(model: SelectedModel, other: SelectedModel) -> bool:
+    if model.folder is None or other.folder is None:
+        return model.name == other.name
     return (model.folder, model.config) == (other.folder, other.config)
 
 
-def _arms(models: Sequence[SelectedModel], tp_size: int) -> list[Arm]:
-    names = [model.name for model in models]
+def _require_sound(selection: Selection, tp_size: int) -> None:
+    names = [model.name for model in selection.models]
     if len(set(names)) != len(names):
         raise UsageError(
             f"Two models have the name {max(names, key=names.count)}; rename one's folder."
         )
-    for model in models:
+    for model in selection.models:
+        if model.config.topology == "no-comm":
+            raise UsageError(f"{model.name} is no-comm, a bound on speed, and can't be scored.")
         shares(model.config.shape, tp_size)
-    return [_arm(model, tp_size) for model in models]
 
 
-def _arm(model: SelectedModel, tp_size: int) -> Arm:
+def _arm(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
     return Arm(
         model=model,
-        tokenizer=_tokenizer(model.folder),
-        weights_sha256=weights_sha256(model.folder),
-        tokenizer_sha256=tokenizer_sha256(model.folder),
+        folder=folder,
+        tokenizer=_tokenizer(folder),
+        weights_sha256=weights_sha256(folder),
+        tokenizer_sha256=tokenizer_sha256(folder),
         tp_size=tp_size,
     )
 

@@ -13,6 +13,9 @@ from ladder_eval.models.registry import DEFAULT_MODEL
 
 DTYPES = ("float32", "bfloat16", "float16")
 
+# Options that name what has to be there.
+_EXISTING = ("checkpoint", "baseline_checkpoint", "models_file", "model_dir", "data_dir")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunOptions:
@@ -22,8 +25,11 @@ class RunOptions:
         model: The candidates: named models, checkpoint folders or GGUF files.
         baseline: The dense model beside them; by default the one that they name.
         no_baseline: Evaluate the candidates alone.
+        checkpoint: The only candidate's checkpoint: a folder or GGUF file.
+        baseline_checkpoint: The baseline's checkpoint.
+        models_file: A YAML file of names and checkpoints.
         residual: The residual to run dense checkpoints with.
-        suite: The suite to run, unless tasks are given.
+        suite: The suite to run, unless tasks are given; by default `quick`.
         tasks: Tasks to run instead of a suite.
         limit: Documents a task; by default what the suite says, or all.
         seed: Seed of the choice of documents.
@@ -32,6 +38,9 @@ class RunOptions:
         device: By default cuda where there is one, else cpu.
         tp: tp_size; by default 1, or the number of processes that torchrun started.
         no_tp_check: Don't repeat some requests at tp_size 1.
+        no_speed: Don't time the models.
+        prompt_len: Tokens of the prompt that is timed.
+        output_len: Tokens that are generated after it.
         model_dir: A folder with the weights of named models.
         data_dir: A folder with benchmark data.
         prefer_hub: Ask the Hugging Face Hub before the package index.
@@ -44,8 +53,11 @@ class RunOptions:
     model: tuple[str, ...] = (DEFAULT_MODEL,)
     baseline: str | None = None
     no_baseline: bool = False
+    checkpoint: Path | None = None
+    baseline_checkpoint: Path | None = None
+    models_file: Path | None = None
     residual: ResidualChoice = field(default_factory=ResidualChoice)
-    suite: str = "quick"
+    suite: str | None = None
     tasks: tuple[str, ...] = ()
     limit: int | None = None
     seed: int = 0
@@ -54,6 +66,9 @@ class RunOptions:
     device: str | None = None
     tp: int | None = None
     no_tp_check: bool = False
+    no_speed: bool = False
+    prompt_len: int = 128
+    output_len: int = 16
     model_dir: Path | None = None
     data_dir: Path | None = None
     prefer_hub: bool = False
@@ -62,19 +77,27 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not self.model or len(set(self.model)) != len(self.model):
             raise UsageError("--model takes one or more different models.")
-        if self.baseline is not None and self.no_baseline:
-            raise UsageError("--baseline and --no-baseline exclude each other; drop one.")
+        for name in ("baseline", "baseline_checkpoint"):
+            if getattr(self, name) is not None and self.no_baseline:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} and --no-baseline exclude each other; drop one.")
+        if self.checkpoint is not None and len(self.model) > 1:
+            raise UsageError("--checkpoint is one model's; use --models-file for several.")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed {self.seed} must be between 0 and {2**63 - 1}.")
-        for name in ("limit", "batch_size", "tp"):
+        for name in ("limit", "batch_size", "tp", "prompt_len", "output_len"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} {value} must be 1 or more.")
         if self.dtype is not None and self.dtype not in DTYPES:
             raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
-        for folder in (self.model_dir, self.data_dir):
-            if folder is not None and not folder.exists():
-                raise UsageError(f"{folder} doesn't exist; correct --model-dir or --data-dir.")
+        self._require_places()
+
+    def _require_places(self) -> None:
+        for name in _EXISTING:
+            place = getattr(self, name)
+            if place is not None and not place.exists():
+                raise UsageError(f"{place} doesn't exist; correct --{name.replace('_', '-')}.")
 
 
 def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
@@ -183,6 +206,9 @@ _CONVERT = {
     "model": _texts,
     "baseline": _text,
     "no_baseline": _flag,
+    "checkpoint": _path,
+    "baseline_checkpoint": _path,
+    "models_file": _path,
     "suite": _text,
     "tasks": _texts,
     "limit": _number,
@@ -192,6 +218,9 @@ _CONVERT = {
     "device": _text,
     "tp": _number,
     "no_tp_check": _flag,
+    "no_speed": _flag,
+    "prompt_len": _number,
+    "output_len": _number,
     "model_dir": _path,
     "data_dir": _path,
     "prefer_hub": _flag,

@@ -1,327 +1,351 @@
-"""The main job: candidates beside a baseline, on the same requests, into one folder."""
+"""The main job: candidates beside a baseline, on the same requests and the same ranks."""
 
 import hashlib
 import json
 import os
 import re
-import sys
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import torch
 
-from ladder_eval.arms import Arm, Execution, execution_of, select_arms
-from ladder_eval.distributed.launch import Team, alone, drive, join, place_from_environment
-from ladder_eval.distributed.shares import shares
-from ladder_eval.engine.batching import Batch
-from ladder_eval.engine.estimate import seconds_per_token
-from ladder_eval.engine.ranks import Driver, serve
-from ladder_eval.engine.scoring import LogLikelihood, score_batch
-from ladder_eval.errors import RecordError
-from ladder_eval.harness.adapter import LadderLM
+from ladder_eval.accuracy import Evaluation, Scorer, plan, task_record
+from ladder_eval.arms import Arm, Selection, select_models
+from ladder_eval.bench_options import DEFAULT_BANDWIDTH, DEFAULT_RATIO, DEFAULT_ROUNDS
+from ladder_eval.distributed.launch import place_from_environment
+from ladder_eval.distributed.shares import possible_sizes
+from ladder_eval.engine.ranks import Driver
+from ladder_eval.errors import RecordError, UsageError
+from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.evaluation import (
-    PreparedTask,
-    estimate_tokens,
-    prepare,
-    run_suite,
-    sample_rows,
-    write_lm_eval_layout,
-)
+from ladder_eval.harness.evaluation import PreparedTask, prepare
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
-from ladder_eval.models.checkpoint import load_model
 from ladder_eval.options import RunOptions
 from ladder_eval.report.leaderboard import leaderboard, to_csv
 from ladder_eval.report.tables import markdown
-from ladder_eval.results import provenance
-from ladder_eval.results.records import (
-    ModelRecord,
-    Provenance,
-    RunResult,
-    TaskRecord,
-)
-from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder, read_result
+from ladder_eval.results.published import published_row
+from ladder_eval.results.records import PublishedRow, RunResult
+from ladder_eval.results.speed_records import Workload
+from ladder_eval.results.store import RunFolder, read_result
 from ladder_eval.results.summary import comparisons, scores
+from ladder_eval.speed.measure import Link
+from ladder_eval.speed.subject import Subject
 from ladder_eval.terminal import Terminal
+from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
 
-
-def is_worker() -> bool:
-    """Whether torchrun started this process as another than rank 0."""
-    place = place_from_environment(os.environ)
-    return place is not None and place.rank > 0
-
-
-def work(options: RunOptions) -> None:
-    """Serve rank 0 until it is done: what torchrun's other processes do instead of `run`.
-
-    Raises:
-        LadderEvalError: with one sentence that says what to do.
-    """
-    with join(execution_of(options).device) as team:
-        serve(team)
+_DEFAULT_SUITE = "quick"
+_SPEED_ONLY = "speed"
+# Ranks that are timed where the models are scored by one.
+_TIMED_TP_SIZE = 2
+# With what comes before and after, a large model is timed within ten minutes.
+_TIMED_MINUTES = 7.0
+_TIMED_LINK = Link(mode="serial", bandwidth=DEFAULT_BANDWIDTH, ratio=DEFAULT_RATIO)
 
 
 def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
-    """Evaluate the models, and write and return the result and its folder.
+    """Evaluate and time the models, and write and return the result and its folder.
 
     A run's folder is named after what is asked, so that the same command again goes on with the
-    answers that are already there.
+    answers that are already there. The scores are on disk before anything is timed.
 
     Raises:
         LadderEvalError: with one sentence that says what to do.
     """
-    started, clock = datetime.now(UTC), time.perf_counter()
-    execution = execution_of(options)
-    suite = suite_of(options.tasks) if options.tasks else load_suite(options.suite)
+    watch = Stopwatch()
+    execution = execution_of(options.device, options.dtype, options.tp)
+    selection = select_models(options, execution.tp_size, terminal.say)
+    _require_weights(selection, options)
+    arms = selection.arms(execution.tp_size)
+    timing = _timing(options, selection, execution)
+    if not arms:
+        _require_timing(selection, timing)
+    if selection.without_weights:
+        terminal.say(_without_weights(selection))
+    asked = _asked(options, terminal) if arms else None
+    run_id = _run_id(selection, arms, asked, timing, execution, options.seed)
+    with RunFolder.open(options.output_dir / run_id) as folder:
+        job = _Job(
+            options=options,
+            selection=selection,
+            execution=execution,
+            run_id=run_id,
+            folder=folder,
+            watch=watch,
+            terminal=terminal,
+        )
+        with execution.team() as team:
+            result = job.scored(arms, asked, Driver(team)) if asked else job.unscored()
+            if timing is None or not job.can_time(result, timing):
+                return result, folder.path
+            if timing.execution == execution:
+                return job.timed(result, timing, Driver(team)), folder.path
+        with timing.execution.team() as team:
+            return job.timed(result, timing, Driver(team)), folder.path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asked:
+    """What the models are asked."""
+
+    suite: Suite
+    limit: int | None
+    tasks: Sequence[PreparedTask]
+
+
+def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
+    name = options.suite or _DEFAULT_SUITE
+    suite = suite_of(options.tasks) if options.tasks else load_suite(name)
     limit = options.limit or suite.limit
-    arms, baseline = select_arms(options, execution.tp_size, terminal.say)
     sources = DataSources(
         data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
     )
     with terminal.working("reading data"):
         tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
-        plan = _plan(arms, tasks, execution)
-    run_id = _run_id(arms, suite, tasks, options.seed, execution)
-    with RunFolder.open(options.output_dir / run_id) as folder:
-        terminal.say(plan)
-        with _team(execution) as team:
-            driver = Driver(team)
-            evaluations = [
-                _evaluate(arm, tasks, execution, driver, folder, terminal) for arm in arms
-            ]
-            memory = tuple(driver.peak_memory())
-            evaluations = [_checked(each, driver, execution) for each in evaluations]
-        if not any(evaluation.record.scored_requests for evaluation in evaluations):
-            with suppress(RecordError):  # a run that computed nothing has nothing to add
-                earlier = read_result(folder.path)
-                terminal.say(f"Nothing was left to score since {earlier.provenance.started_at}.")
-                return earlier, folder.path
-        samples = pd.concat([evaluation.samples for evaluation in evaluations], ignore_index=True)
-        models = tuple(evaluation.record for evaluation in evaluations)
-        result = RunResult(
-            run_id=run_id,
-            suite=suite.name,
-            limit=limit,
-            seed=options.seed,
-            baseline=baseline,
-            provenance=_provenance(execution, started, time.perf_counter() - clock, memory),
-            models=models,
-            tasks=tuple(_task_record(task, samples) for task in tasks),
-            scores=scores(samples),
-            comparisons=comparisons(baseline, samples),
-            warnings=tuple(warning for e in evaluations for warning in e.warnings),
+    return _Asked(suite=suite, limit=limit, tasks=tasks)
+
+
+_GIVE = "give --checkpoint and --baseline-checkpoint, or a --models-file"
+
+
+def _require_weights(selection: Selection, options: RunOptions) -> None:
+    """Refuse to score candidates without a checkpoint, if scores were asked for explicitly."""
+    missing = [model.name for model in selection.candidates if model.folder is None]
+    if missing and (options.tasks or options.suite or options.no_speed):
+        raise UsageError(
+            f"No checkpoint of {' and '.join(selection.without_weights)} is known, so that tasks "
+            f"can't be scored; {_GIVE}."
         )
-        _write(folder, result, samples)
-    return result, folder.path
 
 
-def _team(execution: Execution) -> AbstractContextManager[Team]:
-    if execution.tp_size == 1:
-        return alone(execution.device)
-    return drive(execution.tp_size, execution.device, worker="ladder_eval.engine.worker")
+def _require_timing(selection: Selection, timing: "_Timing | None") -> None:
+    """Refuse to do nothing at all."""
+    if timing is None:
+        raise UsageError(
+            "There is nothing to score without weights, and nothing to time without a baseline and "
+            "another residual; give --checkpoint, or a --model such as ladder_3b."
+        )
+    if timing.problem is not None and not _published(selection):
+        raise UsageError(f"This can't be timed here: {timing.problem.removesuffix('.')}.")
 
 
-def _run_id(
-    arms: Sequence[Arm],
-    suite: Suite,
-    tasks: Sequence[PreparedTask],
-    seed: int,
-    execution: Execution,
-) -> str:
-    """A name for what is asked: the same models, data, documents and computation, the same name."""
-    asked = [
-        (t.task.name, t.task.headline, t.task.version, t.data_sha256, list(t.chosen.items()))
-        for t in tasks
-    ]
-    # tp_size isn't part of an answer's key, but one folder holds the answers of one.
-    text = json.dumps([[a.identity(execution) for a in arms], asked, seed, execution.tp_size])
-    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{suite.name}-{arms[-1].model.name}")[:120]
-    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def _without_weights(selection: Selection) -> str:
+    """Of which models no checkpoint is known, and what that means, in a sentence."""
+    missing = " and ".join(selection.without_weights)
+    scored = " and ".join(m.name for m in selection.candidates if m.folder is not None)
+    then = f"only {scored} is scored" if scored else "only speed is measured"
+    return f"No checkpoint of {missing} is known, so that {then}; to compare answers, {_GIVE}."
 
 
-def _plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Execution) -> str:
-    """What will run and how long it should take, in a line."""
-    tokens = len(arms) * estimate_tokens(tasks)
-    pace = seconds_per_token(
-        arms[0].model.config, dtype=execution.torch_dtype, device=execution.device
-    )
-    documents = sum(len(rows) for task in tasks for rows in task.chosen.values())
-    names = " and ".join(f"{arm.model.name} ({arm.model.config.residual})" for arm in arms)
-    return (
-        f"Scoring {names} on {documents} documents from {_count(len(tasks), 'task')}, "
-        f"{execution.dtype} on {execution.device}: about {tokens:,.0f} tokens, "
-        f"{_duration(tokens * pace)}; answers already recorded are not scored again."
-    )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _duration(seconds: float) -> str:
-    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
+def _published(selection: Selection) -> tuple[PublishedRow, ...]:
+    rows = (published_row(model.name) for model in selection.models)
+    return tuple(row for row in rows if row is not None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Evaluation:
-    arm: Arm
-    lm: LadderLM
-    record: ModelRecord
-    samples: pd.DataFrame
-    warnings: tuple[str, ...]
+class _Timing:
+    """What is timed, where, and why it isn't if it isn't."""
+
+    subject: Subject
+    execution: Execution
+    setting: Setting
+    problem: str | None
 
 
-def _evaluate(
-    arm: Arm,
-    tasks: Sequence[PreparedTask],
+def _timing(options: RunOptions, selection: Selection, execution: Execution) -> _Timing | None:
+    """The timing of a run: on the ranks that score, or on two where one does."""
+    subject = None if options.no_speed else selection.subject()
+    if subject is None:
+        return None
+    problem = None
+    if execution.tp_size == 1:
+        execution = _two_ranks(options, execution)
+        if place_from_environment(os.environ) is not None:
+            problem = "torchrun started one process, and messages need two"
+    problem = problem or why_not(execution)
+    if execution.tp_size not in possible_sizes(subject.whole.shape):
+        problem = f"its shape can't be divided by {execution.tp_size} ranks"
+    workload = Workload(batch_size=1, prompt_len=options.prompt_len, output_len=options.output_len)
+    setting = Setting(
+        workload=workload, link=_TIMED_LINK, rounds=DEFAULT_ROUNDS, minutes=_TIMED_MINUTES
+    )
+    return _Timing(subject=subject, execution=execution, setting=setting, problem=problem)
+
+
+def _two_ranks(options: RunOptions, execution: Execution) -> Execution:
+    """Two GPUs if there are two, else two CPU cores."""
+    if execution.device.type == "cuda" and torch.cuda.device_count() >= _TIMED_TP_SIZE:
+        return replace(execution, device=torch.device("cuda"), tp_size=_TIMED_TP_SIZE)
+    dtype = options.dtype or "float32"
+    return Execution(device=torch.device("cpu"), dtype=dtype, tp_size=_TIMED_TP_SIZE)
+
+
+def _run_id(
+    selection: Selection,
+    arms: Sequence[Arm],
+    asked: _Asked | None,
+    timing: _Timing | None,
     execution: Execution,
-    driver: Driver,
-    folder: RunFolder,
-    terminal: Terminal,
-) -> _Evaluation:
-    """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
-    model, dtype = arm.model, execution.torch_dtype
-    weight_bytes: list[int] = []
+    seed: int,
+) -> str:
+    """A name for what is asked: the same models, data, documents and computation, the same name."""
+    name = selection.candidates[-1].name
+    if asked is None:
+        shapes = [model.config.to_dict() for model in selection.models]
+        return _folder_name(_SPEED_ONLY, name, json.dumps([shapes, repr(timing)]))
+    documents = [
+        (t.task.name, t.task.headline, t.task.version, t.data_sha256, list(t.chosen.items()))
+        for t in asked.tasks
+    ]
+    # tp_size isn't part of an answer's key, but one folder holds the answers of one.
+    identities = [arm.identity(execution) for arm in arms]
+    text = json.dumps([identities, documents, seed, execution.tp_size])
+    return _folder_name(asked.suite.name, name, text)
 
-    def load() -> Callable[[Batch], dict[int, LogLikelihood]]:
-        weight_bytes[:] = driver.load(model.folder, model.config, dtype)
-        return driver.score
 
-    with folder.requests(model.name) as log, terminal.scoring(model.name) as progress:
-        lm = LadderLM(
-            identity=arm.identity(execution),
-            load=load,
-            tokenizer=arm.tokenizer,
-            max_length=model.config.max_position_embeddings,
-            vocab_size=model.config.vocab_size,
-            log=log,
-            batch_size=execution.batch_size,
-            progress=progress,
+def _folder_name(suite: str, model: str, text: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{suite}-{model}")[:120]
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Job:
+    """One run with its folder: scores first, then times."""
+
+    options: RunOptions
+    selection: Selection
+    execution: Execution
+    run_id: str
+    folder: RunFolder
+    watch: Stopwatch
+    terminal: Terminal
+
+    def scored(self, arms: Sequence[Arm], asked: _Asked, driver: Driver) -> RunResult:
+        """The result without times, on disk; an earlier one if nothing was left to score."""
+        self.terminal.say(plan(arms, asked.tasks, self.execution))
+        scorer = Scorer(
+            driver=driver,
+            execution=self.execution,
+            batch_size=self.options.batch_size,
+            tasks=asked.tasks,
+            folder=self.folder,
+            terminal=self.terminal,
         )
-        result = run_suite(lm, tasks)
-        cut_bytes = log.cut_bytes
-    record = _model_record(arm, execution, lm, driver.team.backend, tuple(weight_bytes))
-    rows = pd.DataFrame(sample_rows(model.name, tasks, result), columns=list(SAMPLE_COLUMNS))
-    arguments = {"dtype": execution.dtype, "fingerprint": arm.fingerprint}
-    write_lm_eval_layout(folder.path / "lm_eval", model.name, arguments, result)
-    return _Evaluation(
-        arm=arm, lm=lm, record=record, samples=rows, warnings=_warnings(record, cut_bytes)
-    )
+        evaluations = [scorer.evaluate(arm) for arm in arms]
+        memory = driver.peak_memory()
+        if not any(each.record.scored_requests for each in evaluations):
+            with suppress(RecordError):  # a run that computed nothing has nothing to add
+                earlier = read_result(self.folder.path)
+                since = earlier.provenance.started_at
+                self.terminal.say(f"Nothing was left to score since {since}.")
+                return earlier
+        if not self.options.no_tp_check:
+            evaluations = [scorer.checked(each) for each in evaluations]
+        samples = pd.concat([each.samples for each in evaluations], ignore_index=True)
+        result = self._result(asked, evaluations, samples, memory)
+        self.folder.write_samples(samples)
+        self._write(result)
+        return result
 
-
-def _checked(evaluation: _Evaluation, driver: Driver, execution: Execution) -> _Evaluation:
-    """Repeat some requests on the whole model, loaded by rank 0 alone."""
-    model, scored = evaluation.arm.model, evaluation.record.scored_requests
-    alone_too = execution.tp_size > 1 and not model.config.depends_on_tp_size
-    if not (execution.tp_check and alone_too and scored):
-        return evaluation
-    driver.unload()  # room for the whole model
-    dtype, device = execution.torch_dtype, driver.team.device
-    try:
-        whole = load_model(model.folder, model.config, dtype=dtype, device=device)
-        difference = evaluation.lm.spot_check(partial(score_batch, whole))
-    except (RuntimeError, MemoryError) as error:  # it may be too large for one device
-        reason = str(error).partition("\n")[0]
-        warning = f"{model.name}: the check at tp_size 1 could not be made ({reason})."
-        return replace(evaluation, warnings=(*evaluation.warnings, warning))
-    return replace(evaluation, record=replace(evaluation.record, tp_check=difference))
-
-
-def _model_record(
-    arm: Arm, execution: Execution, lm: LadderLM, backend: str, weight_bytes: tuple[int, ...]
-) -> ModelRecord:
-    config = arm.model.config
-    parts = shares(config.shape, execution.tp_size)
-    return ModelRecord(
-        name=arm.model.name,
-        residual=config.residual,
-        ladder_layers=config.ladder_layers,
-        num_hidden_layers=config.num_hidden_layers,
-        parameters=config.parameters,
-        weights=arm.model.weights,
-        weights_sha256=arm.weights_sha256,
-        tokenizer_sha256=arm.tokenizer_sha256,
-        fingerprint=arm.fingerprint,
-        adaptation=arm.model.adaptation,
-        dtype=execution.dtype,
-        device=str(execution.device),
-        tp_size=execution.tp_size,
-        tp_backend=backend,
-        heads_per_rank=tuple(len(part.query_heads) for part in parts),
-        kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
-        weight_bytes_per_rank=weight_bytes,
-        tp_check=None,  # made when all models are scored
-        batch_size=execution.batch_size,
-        bos=lm.bos_policy,
-        truncated_requests=lm.tally.truncated_requests,
-        scored_requests=lm.tally.scored_requests,
-        reused_requests=lm.tally.reused_requests,
-        scored_tokens=lm.tally.scored_tokens,
-        scoring_seconds=lm.tally.seconds,
-    )
-
-
-def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:
-    found = []
-    if record.truncated_requests:
-        found.append(
-            f"{record.name}: {record.truncated_requests} requests were longer than the model can "
-            "read and lost the start of their context."
+    def unscored(self) -> RunResult:
+        """A result without scores, for times to be put in."""
+        return RunResult(
+            run_id=self.run_id,
+            suite=_SPEED_ONLY,
+            limit=None,
+            seed=self.options.seed,
+            baseline=self.selection.baseline.name if self.selection.baseline else None,
+            provenance=self.watch.provenance(self.execution.device, ()),
+            models=(),
+            tasks=(),
+            scores=(),
+            comparisons=(),
+            published=_published(self.selection),
         )
-    if cut_bytes:
-        found.append(
-            f"{record.name}: the last {cut_bytes} bytes of recorded answers were torn and were "
-            "scored anew."
+
+    def can_time(self, result: RunResult, timing: _Timing) -> bool:
+        """Whether the result has no times yet, and can get them; if it can't, that is said."""
+        if [each.workload for each in result.speed] == [timing.setting.workload]:
+            return False
+        if timing.problem is not None:
+            self._untimed(result, timing.problem)
+        return timing.problem is None
+
+    def timed(self, result: RunResult, timing: _Timing, driver: Driver) -> RunResult:
+        """The result with times, on disk.
+
+        Raises:
+            UsageError: if the model doesn't fit in memory, and there are no scores to keep.
+        """
+        driver.unload()
+        settings = [timing.setting]
+        try:
+            subject, execution = self._fitting(timing)
+        except UsageError as error:
+            if not result.models and not result.published:
+                raise
+            return self._untimed(result, str(error))
+        speed = tuple(
+            time_settings(subject, settings, execution, driver, self.folder, self.terminal)
         )
-    return tuple(found)
+        made = self.watch.provenance(execution.device, driver.peak_memory())
+        if result.models:  # where scores were made stays, unless it was this command
+            same = made.started_at == result.provenance.started_at
+            made = replace(result.provenance, seconds=made.seconds) if same else result.provenance
+        earlier = [text for text in result.warnings if text not in warnings_of(result.speed)]
+        found = replace(
+            result, speed=speed, provenance=made, warnings=(*earlier, *warnings_of(speed))
+        )
+        self._write(found)
+        return found
 
+    def _fitting(self, timing: _Timing) -> tuple[Subject, Execution]:
+        """As much of the subject as fits, in half the bytes if the user didn't choose them."""
+        workload, execution = timing.setting.workload, timing.execution
+        try:
+            return fitting(timing.subject, workload, execution), execution
+        except UsageError:
+            if self.options.dtype is not None or execution.dtype == "bfloat16":
+                raise
+            narrow = replace(execution, dtype="bfloat16")
+            return fitting(timing.subject, workload, narrow), narrow
 
-def _task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
-    task = prepared.task
-    split = task.parts[0].evaluated
-    own = samples[(samples["task"] == task.name) & (samples["model"] == samples["model"].iloc[0])]
-    prompts = hashlib.sha256("\n".join(own["prompt_hash"]).encode()).hexdigest()
-    return TaskRecord(
-        task=task.name,
-        dataset=split.hub_id,
-        split=split.name,
-        metric=task.headline,
-        num_fewshot=task.num_fewshot,
-        version=task.version,
-        documents=len(own),
-        documents_in_split=prepared.documents_in_split,
-        official_documents=prepared.official_documents,
-        source=prepared.source,
-        data_sha256=prepared.data_sha256,
-        prompts_sha256=prompts,
-    )
+    def _untimed(self, result: RunResult, problem: str) -> RunResult:
+        """The result as it is, with a sentence about the times that it doesn't have."""
+        self.terminal.say(f"Not timed: {problem.removesuffix('.')}.")
+        self._write(result)
+        return result
 
+    def _result(
+        self,
+        asked: _Asked,
+        evaluations: Sequence[Evaluation],
+        samples: pd.DataFrame,
+        memory: Sequence[int],
+    ) -> RunResult:
+        models = tuple(each.record for each in evaluations)
+        baseline = self.selection.baseline
+        compared = baseline is not None and baseline.folder is not None
+        name = baseline.name if baseline is not None and compared else None
+        return RunResult(
+            run_id=self.run_id,
+            suite=asked.suite.name,
+            limit=asked.limit,
+            seed=self.options.seed,
+            baseline=name,
+            provenance=self.watch.provenance(self.execution.device, memory),
+            models=models,
+            tasks=tuple(task_record(task, samples) for task in asked.tasks),
+            scores=scores(samples),
+            comparisons=comparisons(name, samples),
+            published=_published(self.selection),
+            warnings=tuple(warning for e in evaluations for warning in e.warnings),
+        )
 
-def _provenance(
-    execution: Execution, started: datetime, seconds: float, memory: tuple[int, ...]
-) -> Provenance:
-    on_gpu = execution.device.type == "cuda"
-    accelerators = [torch.cuda.get_device_name(execution.device)] if on_gpu else []
-    return Provenance(
-        versions=provenance.versions(),
-        commit=provenance.commit(),
-        hardware=provenance.hardware(accelerators),
-        command=tuple(sys.argv),
-        started_at=started.isoformat(timespec="seconds"),
-        seconds=seconds,
-        peak_memory_bytes=memory,
-    )
-
-
-def _write(folder: RunFolder, result: RunResult, samples: pd.DataFrame) -> None:
-    """Everything that a reader opens; the result comes last, since it makes the folder a run."""
-    folder.write_samples(samples)
-    folder.write_text("report.md", markdown(result))
-    folder.write_text("leaderboard.csv", to_csv(leaderboard([result])))
-    folder.write_result(result)
+    def _write(self, result: RunResult) -> None:
+        """Everything that a reader opens; the result comes last, since it makes a run."""
+        self.folder.write_text("report.md", markdown(result))
+        self.folder.write_text("leaderboard.csv", to_csv(leaderboard([result])))
+        self.folder.write_result(result)

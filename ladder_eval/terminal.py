@@ -30,6 +30,20 @@ class Terminal:
             yield
 
     @contextmanager
+    def rounds(self, total: int) -> Iterator["RoundsBar"]:
+        """Show a bar of timed rounds, drawn between them only: nothing may run beside a round."""
+        columns = (
+            TextColumn("timing"),
+            BarColumn(),
+            TextColumn("{task.completed} of {task.total} rounds"),
+        )
+        hidden = not self._console.is_terminal
+        with Progress(
+            *columns, console=self._console, disable=hidden, auto_refresh=False
+        ) as progress:
+            yield RoundsBar(progress, total)
+
+    @contextmanager
     def scoring(self, model: str) -> Iterator["ScoringBar"]:
         """Show a bar for the scoring of one model."""
         columns = (
@@ -65,6 +79,20 @@ class ScoringBar:
 
     def _total(self, bar: TaskID) -> float:
         return self._progress.tasks[self._progress.task_ids.index(bar)].total or 0
+
+
+class RoundsBar:
+    """The bar of a timing."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._bar = progress.add_task("", total=total)
+        progress.refresh()
+
+    def advance(self, rounds: int) -> None:
+        """This many more rounds are timed, and on disk."""
+        self._progress.advance(self._bar, rounds)
+        self._progress.refresh()
 
 
 def print_page(page: RenderableType) -> None:

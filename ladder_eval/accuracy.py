@@ -1,0 +1,210 @@
+"""Candidates and baseline on the same documents: scores, records and what to warn of."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pandas as pd
+
+from ladder_eval.arms import Arm
+from ladder_eval.distributed.shares import shares
+from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.estimate import seconds_per_token
+from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.scoring import LogLikelihood, score_batch
+from ladder_eval.execution import Execution
+from ladder_eval.harness.adapter import LadderLM
+from ladder_eval.harness.evaluation import (
+    PreparedTask,
+    estimate_tokens,
+    run_suite,
+    sample_rows,
+    write_lm_eval_layout,
+)
+from ladder_eval.models.checkpoint import load_model
+from ladder_eval.results.records import ModelRecord, TaskRecord
+from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
+from ladder_eval.terminal import Terminal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """What one model's answers gave.
+
+    Attributes:
+        arm: The model.
+        lm: The model as lm-eval has asked it.
+        record: How it was run, and what that cost.
+        samples: A row a document.
+        warnings: What a reader has to know.
+    """
+
+    arm: Arm
+    lm: LadderLM
+    record: ModelRecord
+    samples: pd.DataFrame
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scorer:
+    """Evaluates models on the same tasks, one after the other.
+
+    Attributes:
+        driver: Rank 0 of the group that computes.
+        execution: Where it computes.
+        batch_size: Different contexts in one forward.
+        tasks: The tasks with their documents.
+        folder: Where answers are kept.
+        terminal: What the user sees.
+    """
+
+    driver: Driver
+    execution: Execution
+    batch_size: int
+    tasks: Sequence[PreparedTask]
+    folder: RunFolder
+    terminal: Terminal
+
+    def evaluate(self, arm: Arm) -> Evaluation:
+        """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
+        model = arm.model
+        weight_bytes: list[int] = []
+
+        def load() -> Callable[[Batch], dict[int, LogLikelihood]]:
+            weight_bytes[:] = driver.load(arm.folder, model.config, self.execution.torch_dtype)
+            return driver.score
+
+        driver, name = self.driver, model.name
+        with self.folder.requests(name) as log, self.terminal.scoring(name) as progress:
+            lm = LadderLM(
+                identity=arm.identity(self.execution),
+                load=load,
+                tokenizer=arm.tokenizer,
+                max_length=model.config.max_position_embeddings,
+                vocab_size=model.config.vocab_size,
+                log=log,
+                batch_size=self.batch_size,
+                progress=progress,
+            )
+            result = run_suite(lm, self.tasks)
+            cut_bytes = log.cut_bytes
+        record = self._record(arm, lm, tuple(weight_bytes))
+        rows = pd.DataFrame(sample_rows(name, self.tasks, result), columns=list(SAMPLE_COLUMNS))
+        arguments = {"dtype": self.execution.dtype, "fingerprint": arm.fingerprint}
+        write_lm_eval_layout(self.folder.path / "lm_eval", name, arguments, result)
+        return Evaluation(
+            arm=arm, lm=lm, record=record, samples=rows, warnings=_warnings(record, cut_bytes)
+        )
+
+    def checked(self, evaluation: Evaluation) -> Evaluation:
+        """Repeat some requests on the whole model, loaded by rank 0 alone, where there are ranks.
+
+        A model whose function depends on the number of ranks can't be checked so.
+        """
+        arm, scored = evaluation.arm, evaluation.record.scored_requests
+        name, config = arm.model.name, arm.model.config
+        if self.execution.tp_size == 1 or config.depends_on_tp_size or not scored:
+            return evaluation
+        self.driver.unload()  # room for the whole model
+        dtype, device = self.execution.torch_dtype, self.driver.team.device
+        try:
+            whole = load_model(arm.folder, config, dtype=dtype, device=device)
+            difference = evaluation.lm.spot_check(partial(score_batch, whole))
+        except (RuntimeError, MemoryError) as error:  # it may be too large for one device
+            reason = str(error).partition("\n")[0]
+            warning = f"{name}: the check at tp_size 1 could not be made ({reason})."
+            return replace(evaluation, warnings=(*evaluation.warnings, warning))
+        return replace(evaluation, record=replace(evaluation.record, tp_check=difference))
+
+    def _record(self, arm: Arm, lm: LadderLM, weight_bytes: tuple[int, ...]) -> ModelRecord:
+        config = arm.model.config
+        parts = shares(config.shape, self.execution.tp_size)
+        return ModelRecord(
+            name=arm.model.name,
+            residual=config.residual,
+            ladder_layers=config.ladder_layers,
+            num_hidden_layers=config.num_hidden_layers,
+            parameters=config.parameters,
+            weights=arm.model.weights,
+            weights_sha256=arm.weights_sha256,
+            tokenizer_sha256=arm.tokenizer_sha256,
+            fingerprint=arm.fingerprint,
+            adaptation=arm.model.adaptation,
+            dtype=self.execution.dtype,
+            device=str(self.execution.device),
+            tp_size=self.execution.tp_size,
+            tp_backend=self.driver.team.backend,
+            heads_per_rank=tuple(len(part.query_heads) for part in parts),
+            kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
+            weight_bytes_per_rank=weight_bytes,
+            tp_check=None,  # made when all models are scored
+            batch_size=self.batch_size,
+            bos=lm.bos_policy,
+            truncated_requests=lm.tally.truncated_requests,
+            scored_requests=lm.tally.scored_requests,
+            reused_requests=lm.tally.reused_requests,
+            scored_tokens=lm.tally.scored_tokens,
+            scoring_seconds=lm.tally.seconds,
+        )
+
+
+def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:
+    found = []
+    if record.truncated_requests:
+        found.append(
+            f"{record.name}: {record.truncated_requests} requests were longer than the model can "
+            "read and lost the start of their context."
+        )
+    if cut_bytes:
+        found.append(
+            f"{record.name}: the last {cut_bytes} bytes of recorded answers were torn and were "
+            "scored anew."
+        )
+    return tuple(found)
+
+
+def task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
+    """A task and the documents of it that all models were asked about."""
+    task = prepared.task
+    split = task.parts[0].evaluated
+    own = samples[(samples["task"] == task.name) & (samples["model"] == samples["model"].iloc[0])]
+    prompts = hashlib.sha256("\n".join(own["prompt_hash"]).encode()).hexdigest()
+    return TaskRecord(
+        task=task.name,
+        dataset=split.hub_id,
+        split=split.name,
+        metric=task.headline,
+        num_fewshot=task.num_fewshot,
+        version=task.version,
+        documents=len(own),
+        documents_in_split=prepared.documents_in_split,
+        official_documents=prepared.official_documents,
+        source=prepared.source,
+        data_sha256=prepared.data_sha256,
+        prompts_sha256=prompts,
+    )
+
+
+def plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Execution) -> str:
+    """What will run and how long it should take, in a line."""
+    tokens = len(arms) * estimate_tokens(tasks)
+    pace = seconds_per_token(
+        arms[0].model.config, dtype=execution.torch_dtype, device=execution.device
+    )
+    documents = sum(len(rows) for task in tasks for rows in task.chosen.values())
+    names = " and ".join(f"{arm.model.name} ({arm.model.config.residual})" for arm in arms)
+    return (
+        f"Scoring {names} on {documents} documents from {_count(len(tasks), 'task')}, "
+        f"{execution.dtype} on {execution.device}: about {tokens:,.0f} tokens, "
+        f"{_duration(tokens * pace)}; answers already recorded are not scored again."
+    )
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"

@@ -1,0 +1,127 @@
+"""What `bench` is asked to do. Needs no torch."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ladder_eval.distributed.wire import Wire
+from ladder_eval.errors import UsageError
+from ladder_eval.options import DTYPES
+
+LINKS = ("virtual", "real")
+
+# An all-reduce between eight H100s with NVLink costs a 70B model at batch size 1 about 0.43 of
+# what a block computes, and 1.1 without NVLink (the timing logs of arXiv 2501.06589's authors).
+DEFAULT_RATIO = 0.5
+DEFAULT_BANDWIDTH = 100e9
+DEFAULT_ROUNDS = 9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BenchOptions:
+    """The options of `bench`; every combination of the tuples is timed.
+
+    Attributes:
+        model: The shape: a named model, or a folder with a config.json.
+        residual: What to time beside standard: ladder, ladder-N (the last N layers), parallel,
+            desync-2x, desync-4x; by default the model's own, or ladder, parallel and desync-2x.
+        layers: Time so many layers of the model; by default all that fit in memory.
+        tp: tp_sizes; by default 2, or the number of processes that torchrun started.
+        batch_size: Rows.
+        prompt_len: Tokens in.
+        output_len: Tokens out.
+        link: virtual or real; by default virtual on CPUs, real on GPUs.
+        link_mode: Of the virtual link: serial or pipelined.
+        latency_us: Its latencies in microseconds.
+        latency_ratio: Or latencies as multiples of the mean block time of each round.
+        bandwidth_gbs: Its bandwidth in 10^9 bytes a second.
+        rounds: Rounds of each combination.
+        max_minutes: Begin no further round that would end later; each combination gets one.
+        dtype: By default bfloat16 on CUDA, float32 elsewhere.
+        device: By default cuda where there is one, else cpu.
+        output_dir: Where run folders are made.
+
+    Raises:
+        UsageError: if a value makes no sense, alone or beside another.
+    """
+
+    model: str = "smollm2_135m"
+    residual: tuple[str, ...] = ()
+    layers: int | None = None
+    tp: tuple[int, ...] = ()
+    batch_size: tuple[int, ...] = (1,)
+    prompt_len: tuple[int, ...] = (128,)
+    output_len: tuple[int, ...] = (16,)
+    link: str | None = None
+    link_mode: str = "serial"
+    latency_us: tuple[float, ...] = ()
+    latency_ratio: tuple[float, ...] = ()
+    bandwidth_gbs: float = DEFAULT_BANDWIDTH / 1e9
+    rounds: int = DEFAULT_ROUNDS
+    max_minutes: float | None = None
+    dtype: str | None = None
+    device: str | None = None
+    output_dir: Path = Path("runs")
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "batch_size", "prompt_len", "output_len"):
+            if min(getattr(self, name), default=1) < 1:
+                raise UsageError(f"{_flag(name)} takes whole numbers from 1, such as 1,8.")
+        for name in ("layers", "rounds"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise UsageError(f"{_flag(name)} {getattr(self, name)} must be 1 or more.")
+        if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
+            raise UsageError(f"--max-minutes {self.max_minutes} must be more than 0.")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
+        self._require_link()
+
+    def _require_link(self) -> None:
+        if self.link not in (None, *LINKS):
+            raise UsageError(f"Unknown link {self.link!r}; known are {', '.join(LINKS)}.")
+        if self.latency_us and self.latency_ratio:
+            raise UsageError("--latency-us and --latency-ratio exclude each other; drop one.")
+        if self.link == "real" and (self.latency_us or self.latency_ratio):
+            raise UsageError("A real link has the latency that it has; drop --latency-….")
+        if not all(0 <= latency < math.inf for latency in (*self.latency_us, *self.latency_ratio)):
+            raise UsageError("A latency is a number from 0; correct --latency-….")
+        if not 0 < self.bandwidth_gbs < math.inf:
+            raise UsageError(f"--bandwidth-gbs {self.bandwidth_gbs} must be a number above 0.")
+        Wire(latency=0.0, bandwidth=self.bandwidth_gbs * 1e9, mode=self.link_mode)
+
+
+def bench_options(given: Mapping[str, Any]) -> BenchOptions:
+    """Options from the command line, where lists are texts such as `1,8`.
+
+    Raises:
+        UsageError: if a value makes no sense.
+    """
+    values = {name: value for name, value in given.items() if value is not None}
+    for name, (convert, wanted) in _LISTS.items():
+        if name in values:
+            values[name] = _list(name, values[name], convert, wanted)
+    return BenchOptions(**values)
+
+
+_LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "residual": (str, "names"),
+    "tp": (int, "whole numbers"),
+    "batch_size": (int, "whole numbers"),
+    "prompt_len": (int, "whole numbers"),
+    "output_len": (int, "whole numbers"),
+    "latency_us": (float, "numbers"),
+    "latency_ratio": (float, "numbers"),
+}
+
+
+def _list(name: str, text: str, convert: Callable[[str], Any], wanted: str) -> tuple[Any, ...]:
+    try:
+        return tuple(dict.fromkeys(convert(part.strip()) for part in text.split(",")))
+    except ValueError:
+        raise UsageError(f"{_flag(name)} takes {wanted} with commas, not {text!r}.") from None
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

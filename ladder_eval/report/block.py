@@ -1,0 +1,27 @@
+"""A table as text, which the terminal and Markdown print alike."""
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["NOTHING", "Block"]
+
+NOTHING: Final = "—"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A table as plain text cells, and what it says.
+
+    Attributes:
+        title: What the table shows.
+        columns: Headings; the first column is text, the others are numbers.
+        rows: Cells, as many a row as there are headings.
+        notes: Sentences below the table.
+        total: Whether the last row sums up the others.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    total: bool = False
