@@ -125,7 +125,8 @@ class Team:
 
     def failure(self) -> str | None:
         """What another rank has died of, if one has; waits a moment for its message."""
-        deadline = time.monotonic() + GRACE_SECONDS
+        # Less than the grace that the watch gives before it ends the process without this answer.
+        deadline = time.monotonic() + GRACE_SECONDS / 2
         while self._watch is not None and time.monotonic() < deadline:
             if message := _killed(self._children) or self._watch.failure():
                 return message
