@@ -174,7 +174,7 @@ def bench(
     residual: Annotated[
         str | None,
         typer.Option(
-            help="Beside standard: ladder, ladder-N (last N layers), parallel, desync-2x, …-4x.",
+            help="ladder, ladder-N (last N layers), parallel, desync-2x or desync-4x.",
             show_default="the model's, or ladder,parallel,desync-2x",
         ),
     ] = None,
