@@ -22,7 +22,8 @@ from ladder_eval.execution import Execution
 from ladder_eval.harness.suites import suite_of
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
-from ladder_eval.models.registry import AS_GIVEN, AS_TRAINED, MODELS, NamedModel
+from ladder_eval.models.named import AS_GIVEN, AS_TRAINED, NamedModel
+from ladder_eval.models.registry import MODELS
 from ladder_eval.options import RunOptions
 from ladder_eval.results.published import published_row
 from ladder_eval.results.speed_records import Workload

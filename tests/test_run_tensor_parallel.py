@@ -25,7 +25,7 @@ from ladder_eval.engine import ranks
 from ladder_eval.errors import UsageError
 from ladder_eval.models import checkpoint, selection
 from ladder_eval.models.choice import ResidualChoice
-from ladder_eval.models.registry import AS_TRAINED
+from ladder_eval.models.named import AS_TRAINED
 from ladder_eval.models.selection import SelectedModel
 from ladder_eval.options import RunOptions
 from ladder_eval.results.records import from_json

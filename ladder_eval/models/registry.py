@@ -9,33 +9,8 @@ from collections.abc import Iterable, Iterator
 from ladder_eval.errors import UsageError
 from ladder_eval.fetch import Wheel
 from ladder_eval.models.config import ModelConfig
-from ladder_eval.models.named import (
-    AS_GIVEN,
-    AS_TRAINED,
-    CONVERTED,
-    UNADAPTED,
-    NamedModel,
-    Weights,
-)
+from ladder_eval.models.named import AS_TRAINED, CONVERTED, NamedModel, Weights
 from ladder_eval.models.presets import presets
-
-__all__ = [
-    "AS_GIVEN",
-    "AS_TRAINED",
-    "CONVERTED",
-    "DEFAULT_MODEL",
-    "MODELS",
-    "MODEL_HEADINGS",
-    "SMOLLM2_135M_INSTRUCT",
-    "UNADAPTED",
-    "WEIGHTS_HEADINGS",
-    "NamedModel",
-    "Weights",
-    "model_rows",
-    "named_model",
-    "unknown_model",
-    "weights_rows",
-]
 
 SMOLLM2_135M_INSTRUCT = Weights(
     title="SmolLM2-135M-Instruct",
@@ -93,17 +68,6 @@ def _smollm2_family() -> Iterator[NamedModel]:
 MODELS = {model.name: model for model in (*_smollm2_family(), *presets())}
 
 DEFAULT_MODEL = "hybrid_ladder_smollm2_135m_10l"
-
-
-def named_model(name: str) -> NamedModel:
-    """Look a model up by its exact name.
-
-    Raises:
-        UsageError: if no model has this name.
-    """
-    if name not in MODELS:
-        raise unknown_model(name)
-    return MODELS[name]
 
 
 def unknown_model(name: str, others: Iterable[str] = ()) -> UsageError:

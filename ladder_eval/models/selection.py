@@ -16,16 +16,15 @@ from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.gguf import convert_gguf, read_gguf_config
 from ladder_eval.models.models_file import UserModel
-from ladder_eval.models.registry import (
+from ladder_eval.models.named import (
     AS_GIVEN,
     AS_TRAINED,
     CONVERTED,
-    MODELS,
     UNADAPTED,
     NamedModel,
     Weights,
-    unknown_model,
 )
+from ladder_eval.models.registry import MODELS, unknown_model
 
 HUB_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "token*", "special_*")
 

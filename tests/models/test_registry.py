@@ -11,7 +11,6 @@ from ladder_eval.models.registry import (
     MODELS,
     WEIGHTS_HEADINGS,
     model_rows,
-    named_model,
     unknown_model,
     weights_rows,
 )
@@ -45,7 +44,7 @@ def test_names_are_the_keys_and_match_the_layers():
 
 
 def test_smollm2_has_the_published_number_of_parameters():
-    config = named_model("smollm2_135m").config
+    config = MODELS["smollm2_135m"].config
     assert config.parameters == 134_515_008
     import torch
 
@@ -55,9 +54,9 @@ def test_smollm2_has_the_published_number_of_parameters():
 
 
 def test_an_unknown_name_is_answered_with_the_closest():
-    with pytest.raises(UsageError) as caught:
-        named_model("ladder_70")
-    message = str(caught.value)
+    error = unknown_model("ladder_70")
+    assert isinstance(error, UsageError)
+    message = str(error)
     assert message.startswith("Unknown model 'ladder_70': it is neither a named model (closest are")
     assert "ladder_70b" in message
     assert "`ladder-eval models`" in message
@@ -72,7 +71,7 @@ def test_a_name_like_no_other_is_answered_without_any():
 
 
 def test_the_default_model_is_a_hybrid():
-    assert named_model(DEFAULT_MODEL).config.residual == "hybrid ladder"
+    assert MODELS[DEFAULT_MODEL].config.residual == "hybrid ladder"
 
 
 def test_rows_fit_their_headings():

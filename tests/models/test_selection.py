@@ -10,7 +10,8 @@ from ladder_eval.models import selection
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_from_hf
 from ladder_eval.models.models_file import UserModel
-from ladder_eval.models.registry import MODELS, SMOLLM2_135M_INSTRUCT, NamedModel
+from ladder_eval.models.named import NamedModel
+from ladder_eval.models.registry import MODELS, SMOLLM2_135M_INSTRUCT
 from ladder_eval.models.selection import (
     WeightSources,
     as_checkpoint,
