@@ -39,6 +39,9 @@ class ThreadParallel(TensorParallel):
     def all_gather(self, part: Tensor) -> Tensor:
         return torch.stack(self._exchange(part))
 
+    def from_first(self, tensor: Tensor) -> Tensor:
+        return self._exchange(tensor)[0]
+
     def _exchange(self, tensor: Tensor) -> list[Tensor]:
         self._slots[self.rank] = tensor.clone()
         self._barrier.wait(timeout=30)

@@ -62,6 +62,12 @@ class TensorParallel:
         dist.all_gather(parts, part.contiguous(), group=self._group)
         return torch.stack(parts)
 
+    def from_first(self, tensor: Tensor) -> Tensor:
+        """Rank 0's tensor, on every rank; the others' argument is overwritten."""
+        if self.size > 1:
+            dist.broadcast(tensor, group=self._group, group_src=0)
+        return tensor
+
 
 ALONE = TensorParallel()
 """The group of one: nothing is sent."""

@@ -1,1 +1,1 @@
-"""How requests become numbers: token ids in, log-likelihoods out."""
+"""How requests become numbers: token ids in, log-likelihoods or tokens out."""

@@ -5,7 +5,7 @@ arguments to the workers, then does the same itself, so that all take part in ev
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +17,7 @@ from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
     Timing,
@@ -85,6 +86,16 @@ class Rank:
             NotFiniteError: if the model gives NaN or infinity.
         """
         return score_batch(self._loaded(), batch)
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
+    ) -> list[Generated]:
+        """Continue prompts with the loaded model; rank 0 alone knows the stops and the texts.
+
+        Raises:
+            NotFiniteError: if the model gives NaN or infinity.
+        """
+        return generate_batch(self._loaded(), requests, stops)
 
     def arrange(self, arms: Mapping[str, ModelConfig], memory: tuple[str, int] | None) -> None:
         """Prepare to time residuals, by name, on the loaded model's weights.
@@ -203,6 +214,13 @@ class Driver:
         """As `Rank.score`."""
         answers: dict[int, LogLikelihood] = self._everywhere("score", batch)
         return answers
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
+    ) -> list[Generated]:
+        """As `Rank.generate`."""
+        self.team.send(("generate", (requests,), {}))
+        return self._own.generate(requests, stops)
 
     def peak_memory(self) -> list[int]:
         """As `Rank.peak_memory`."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ladder_eval.engine.batching import Batch, ScoringRequest, batches, pack
-from ladder_eval.engine.generation import leading
+from ladder_eval.engine.decoding import leading
 from ladder_eval.models.transformer import Transformer
 
 # Logits are computed in slices of at most this many bytes of float32, since a long document

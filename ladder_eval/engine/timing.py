@@ -8,6 +8,8 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ladder_eval.distributed.tensor_parallel import TensorParallel
-from ladder_eval.engine.generation import generate
+from ladder_eval.engine.decoding import decode, most_likely
 from ladder_eval.models.layers import AttentionContext
 from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.speed_records import Workload
@@ -64,8 +66,8 @@ def time_generation(model: Transformer, workload: Workload, cached: int = 0) -> 
     with _undisturbed():
         _meet(model.tp, device)
         start = _now(device)
-        tokens = generate(model, prompt, cache, output_len=workload.output_len)
-        return tuple(_now(device) - start for _ in tokens)
+        tokens = decode(model, prompt, cache, partial(most_likely, model))
+        return tuple(_now(device) - start for _ in islice(tokens, workload.output_len))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 class LayerCache:
@@ -30,6 +31,14 @@ class LayerCache:
         self.length = end
         return self._keys[:, :, :end], self._values[:, :, :end]
 
+    def reserve(self, columns: int) -> None:
+        """Make room for so many more columns, by half more than there was if it is too small."""
+        needed, capacity = self.length + columns, self._keys.shape[2]
+        if needed > capacity:
+            more = max(needed, capacity + capacity // 2) - capacity
+            self._keys = functional.pad(self._keys, (0, 0, 0, more))
+            self._values = functional.pad(self._values, (0, 0, 0, more))
+
 
 class KeyValueCache:
     """The caches of all layers. All rows of a batch have as many columns.
@@ -48,6 +57,11 @@ class KeyValueCache:
             LayerCache(*(torch.ones(shape, dtype=like.dtype, device=like.device) for _ in "kv"))
             for _ in range(layers)
         ]
+
+    def reserve(self, columns: int) -> None:
+        """Make room for so many more columns where there isn't."""
+        for layer in self.layers:
+            layer.reserve(columns)
 
     @property
     def length(self) -> int:

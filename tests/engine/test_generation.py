@@ -1,7 +1,7 @@
-"""Greedy tokens against those of transformers."""
+"""Batches of prompts of any lengths: each text is what transformers makes of it alone."""
 
+import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,144 +9,238 @@ from thread_ranks import on_ranks
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ladder_eval.distributed.tensor_parallel import ALONE
-from ladder_eval.engine.generation import generate, leading, most_likely
+from ladder_eval.engine import generation
+from ladder_eval.engine.generation import GenerationRequest, generate, generate_batch
+from ladder_eval.engine.sampling import Sampling
+from ladder_eval.engine.scoring import NotFiniteError
 from ladder_eval.models.checkpoint import load_model, read_config
 
-ROWS, PROMPT, NEW = 3, 9, 20
-# 83 tokens are divided by neither 2 nor 4; 9 heads neither.
+NEW = 30
+# 9 heads in 3 groups and 83 tokens are divided unevenly by 2 and by 4.
 SHAPE = {
     "hidden_size": 72,
     "intermediate_size": 96,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 3,
     "num_attention_heads": 9,
     "num_key_value_heads": 3,
     "vocab_size": 83,
-    "max_position_embeddings": 128,
+    "max_position_embeddings": 512,
     "tie_word_embeddings": False,
     "initializer_range": 0.4,  # large enough that the best token is clearly the best
-    "eos_token_id": None,  # nothing ends a text early
+    "eos_token_id": None,
 }
+LENGTHS = (3, 300, 17, 1, 64, 65)
+WARM = Sampling(temperature=1.2, top_k=30, top_p=0.95, seed=5)
 
 
-def prompts(rows=ROWS, tokens=PROMPT):
-    return torch.randint(83, (rows, tokens), generator=torch.Generator().manual_seed(4))
+def never(tokens):
+    return False
+
+
+def prompts():
+    chance = torch.Generator().manual_seed(9)
+    return [tuple(torch.randint(83, (n,), generator=chance).tolist()) for n in LENGTHS]
+
+
+def ask(**settings):
+    return [GenerationRequest(prompt, NEW, **settings) for prompt in prompts()]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("greedy")
-    torch.manual_seed(11)
+    folder = tmp_path_factory.mktemp("generation")
+    torch.manual_seed(3)
     LlamaForCausalLM(LlamaConfig(**SHAPE)).save_pretrained(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
+def model(folder):
+    return load(folder)
+
+
+@pytest.fixture(scope="module")
 def expected(folder):
-    """What transformers generates, [rows, new]."""
-    model = LlamaForCausalLM.from_pretrained(folder).eval()
-    answer = model.generate(
-        prompts(),
-        attention_mask=torch.ones_like(prompts()),
-        do_sample=False,
-        max_new_tokens=NEW,
-        pad_token_id=0,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
-    best = torch.stack(answer.logits).topk(2, dim=-1).values
-    assert (best[..., 0] - best[..., 1]).min() > 1e-3  # no other order of summing changes a token
-    tokens = answer.sequences[:, PROMPT:]
-    assert tokens.shape == (ROWS, NEW)
-    assert min(len(set(row)) for row in tokens.tolist()) > 5  # not one token again and again
-    return tokens
+    """Each prompt alone in transformers; every best token is clearly the best."""
+    theirs = LlamaForCausalLM.from_pretrained(folder).eval()
+    texts = []
+    for prompt in prompts():
+        answer = theirs.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt)),
+            do_sample=False,
+            max_new_tokens=NEW,
+            pad_token_id=0,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        best = torch.cat(answer.logits).topk(2).values
+        assert (best[:, 0] - best[:, 1]).min() > 1e-3
+        texts.append(answer.sequences[0, len(prompt) :].tolist())
+    assert min(len(set(text)) for text in texts) > 5
+    return texts
 
 
-def load(folder, tp, **changes):
-    config = replace(read_config(folder), **changes)
+def load(folder, tp=ALONE):
+    config = read_config(folder)
     return load_model(folder, config, dtype=torch.float32, device=torch.device("cpu"), tp=tp)
 
 
-def generated(model, prompt, output_len=NEW):
-    cache = model.new_cache(len(prompt), prompt.shape[1] + output_len - 1)
-    return torch.stack(list(generate(model, prompt, cache, output_len=output_len)), dim=1)
+def run(model, requests, stops=None, batch_size=8):
+    """All texts in the order of the requests."""
+    stops = stops or [never] * len(requests)
+    found = {}
+    for batch in generate(
+        lambda asked, ends: generate_batch(model, asked, ends),
+        requests,
+        stops,
+        batch_size=batch_size,
+    ):
+        found |= batch.answers
+    return [found[i] for i in range(len(requests))]
 
 
-@pytest.mark.parametrize("tp_size", [1, 2, 4])
-def test_greedy_tokens_are_those_of_transformers(folder, expected, tp_size):
-    found = on_ranks(tp_size, lambda tp: generated(load(folder, tp), prompts()))
-    for own in found:
-        assert own.dtype == torch.long
-        assert own.tolist() == expected.tolist()
+def tokens(texts):
+    return [list(text.tokens) for text in texts]
 
 
-def test_each_row_is_generated_as_if_alone(folder, expected):
-    model = load(folder, ALONE)
-    alone = [generated(model, row[None])[0].tolist() for row in prompts()]
-    assert alone == expected.tolist()
+@pytest.mark.parametrize("batch_size", [1, 4, 8])
+def test_greedy_texts_are_those_of_transformers_in_any_batch(model, expected, batch_size):
+    found = run(model, ask(), batch_size=batch_size)
+    assert tokens(found) == expected
+    assert {text.ended_by for text in found} == {"length"}
 
 
-@pytest.mark.parametrize("output_len", [1, 2])
-def test_short_outputs_need_no_more_room_than_is_asked_for(folder, expected, output_len):
-    found = generated(load(folder, ALONE), prompts(), output_len)
-    assert found.tolist() == expected[:, :output_len].tolist()
-
-
-def test_a_prompt_may_follow_what_is_cached(folder, expected):
-    model = load(folder, ALONE)
-    cache = model.new_cache(ROWS, PROMPT + NEW - 1)
-    with torch.inference_mode():
-        model(prompts()[:, :4], cache=cache)
-    tokens = list(generate(model, prompts()[:, 4:], cache, output_len=NEW))
-    assert torch.stack(tokens, dim=1).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("tp_size", [1, 2])
-@pytest.mark.parametrize(
-    "changes", [{"ladder_layers": (0, 1, 2, 3)}, {"topology": "parallel"}], ids=["ladder", "p"]
-)
-def test_other_residuals_generate_what_whole_forwards_choose(folder, expected, changes, tp_size):
-    """Without a cache: the text so far is read anew for every token."""
-
-    def anew(model):
-        ids = prompts()
-        for _ in range(NEW):
-            ids = torch.cat((ids, model.logits(model(ids)[:, -1]).argmax(-1)[:, None]), dim=1)
-        return ids[:, PROMPT:]
-
-    (whole,) = on_ranks(1, lambda tp: anew(load(folder, tp, **changes)))
-    found = on_ranks(tp_size, lambda tp: generated(load(folder, tp, **changes), prompts()))
-    assert whole.tolist() != expected.tolist()
-    assert [own.tolist() for own in found] == [whole.tolist()] * tp_size
-
-
-def test_the_first_rank_with_the_largest_logit_leads():
-    # Rows: rank 1 alone; ranks 1 and 2 alike; all alike; rank 2 alone.
-    largest = torch.tensor([[1.0, 2, 5, -9], [4.0, 3, 5, -8], [2.0, 3, 5, -7]])
-    tokens = torch.tensor([[3.0, 4, 5, 6], [40.0, 41, 42, 43], [70.0, 71, 72, 73]])
-    chosen = leading(largest, tokens)
-    assert chosen.tolist() == [40, 41, 5, 73]
-    assert chosen.dtype == torch.long
-
-
-def test_of_equal_logits_the_first_is_the_most_likely():
-    logits = torch.tensor([[0.0, 2.0, 1.0, 2.0], [3.0, 3.0, 3.0, 3.0], [-1.0, -2.0, -1.0, -0.5]])
-    model = SimpleNamespace(logits=lambda hidden: hidden, vocabulary=range(4), tp=ALONE)
-    assert most_likely(model, logits).tolist() == [1, 0, 3]
-    model.vocabulary = range(128_000, 128_004)
-    assert most_likely(model, logits).tolist() == [128_001, 128_000, 128_003]
-
-
-@pytest.mark.parametrize("cut", [1, 30, 82])
-def test_cut_at_any_rank_equal_logits_give_the_first(cut):
-    logits = torch.zeros(4, 83)
-    logits[0, [29, 30]] = 1.0
-    logits[1, [0, 82]] = 1.0
-    logits[2, 82] = 1.0  # and row 3 is all alike
-    parts = [range(cut), range(cut, 83)]
+@pytest.mark.parametrize("tp_size", [2, 4])
+@pytest.mark.parametrize("sampling", [Sampling(), WARM], ids=["greedy", "sampled"])
+def test_ranks_generate_what_one_does(folder, model, tp_size, sampling):
+    alone = run(model, ask(sampling=sampling))
 
     def work(tp):
-        own = parts[tp.rank]
-        model = SimpleNamespace(logits=lambda hidden: hidden, vocabulary=own, tp=tp)
-        return most_likely(model, logits[:, own.start : own.stop]).tolist()
+        return generate_batch(load(folder, tp), ask(sampling=sampling), stops(tp))
 
-    assert on_ranks(2, work) == [[29, 0, 82, 0]] * 2
+    def stops(tp):
+        return [never] * len(LENGTHS) if tp.rank == 0 else []
+
+    first, *others = on_ranks(tp_size, work)
+    assert tokens(first) == tokens(alone)
+    assert others == [[]] * (tp_size - 1)
+
+
+def test_a_text_ends_before_its_end_of_text_token_and_its_neighbours_go_on(model, expected):
+    """With a token that occurs in one text alone, early."""
+    row, end = next(
+        (row, i)
+        for i in range(1, 6)
+        for row, text in enumerate(expected)
+        if all(text[i] not in (*text[:i], *other) for other in expected if other is not text)
+    )
+    found = run(model, ask(eos=(82_000, expected[row][end])))
+    assert (list(found[row].tokens), found[row].ended_by) == (expected[row][:end], "eos")
+    rest = [i for i in range(len(LENGTHS)) if i != row]
+    assert tokens(found[i] for i in rest) == [expected[i] for i in rest]
+
+
+def test_a_text_may_end_at_once(model, expected):
+    found = run(model, ask(eos=tuple({text[0] for text in expected})))
+    assert [(text.tokens, text.ended_by) for text in found] == [((), "eos")] * len(LENGTHS)
+
+
+def test_stops_are_asked_after_each_token_and_end_their_own_text_alone(model, expected):
+    heard = []
+
+    def after_four(tokens):
+        heard.append(list(tokens))
+        return len(tokens) == 4
+
+    found = run(model, ask(), [never, after_four, never, never, never, never])
+    assert heard == [expected[1][:n] for n in (1, 2, 3, 4)]
+    assert tokens(found) == [expected[0], expected[1][:4], *expected[2:]]
+    assert found[1].ended_by == "stop"
+
+
+def test_a_batch_is_over_with_its_last_text(model, expected):
+    forwards = []
+    hook = model.register_forward_pre_hook(lambda *_: forwards.append(1))
+    requests = [replace(request, max_gen_toks=n) for n, request in enumerate(ask()[:3], 1)]
+    found = run(model, requests)
+    hook.remove()
+    assert tokens(found) == [text[:n] for n, text in enumerate(expected[:3], 1)]
+    assert len(forwards) == 3  # the prompts, and one for the second and third token each
+
+
+def test_a_cache_that_has_become_too_small_grows(model, expected, monkeypatch):
+    monkeypatch.setattr(generation, "_FIRST_ROOM", 1)
+    assert tokens(run(model, ask()[2:3])) == expected[2:3]  # 17 columns grow to 27, 40, 60
+
+
+def test_draws_depend_on_the_seed_alone(model):
+    requests = ask(sampling=WARM)
+    together = run(model, requests)
+    alone = [run(model, [request])[0] for request in requests]
+    assert together == alone == run(model, requests, batch_size=3)
+    others = run(model, ask(sampling=replace(WARM, seed=6)))
+    assert all(one.tokens != other.tokens for one, other in zip(together, others, strict=True))
+
+
+def test_greedy_and_drawn_texts_share_a_batch(model, expected):
+    drawn = run(model, ask(sampling=WARM))
+    mixed = [replace(r, sampling=WARM) if i % 2 else r for i, r in enumerate(ask())]
+    found = tokens(run(model, mixed))
+    assert found[::2] == expected[::2]
+    assert found[1::2] == tokens(drawn)[1::2]
+
+
+def test_first_tokens_are_drawn_as_often_as_they_are_likely(model):
+    prompt, count = prompts()[2], 1500
+    sampling = Sampling(temperature=2.5)
+    requests = [
+        GenerationRequest(prompt, 1, sampling=replace(sampling, seed=seed)) for seed in range(count)
+    ]
+    drawn = torch.bincount(
+        torch.tensor(tokens(run(model, requests, batch_size=500))).flatten(), minlength=83
+    )
+    with torch.inference_mode():
+        logits = model.logits(model(torch.tensor([prompt]))[0, -1])
+    likely = count * (logits.double() / 2.5).softmax(0)
+    often = likely > 5
+    # Pearson's statistic of the frequent tokens; 99.9 % of samples stay below the mean + 4 sd.
+    statistic = ((drawn - likely).square() / likely)[often].sum()
+    freedom = int(often.sum()) - 1
+    assert freedom > 20
+    assert statistic < freedom + 4 * math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), WARM], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("tp_size", [1, 2])
+def test_nan_names_the_request_on_all_ranks(folder, sampling, tp_size):
+    """Only the third prompt has the token whose embedding is broken."""
+    broken = prompts()[2][0]
+    requests = [
+        replace(request, prompt=tuple(token for token in request.prompt if token != broken) or (0,))
+        for request in ask(sampling=sampling)
+    ]
+    requests[2] = ask(sampling=sampling)[2]
+
+    def work(tp):
+        model = load(folder, tp)
+        own = model.embed_tokens.shard.rows
+        if broken in own:
+            model.embed_tokens.weight[broken - own.start] = math.nan
+        with pytest.raises(NotFiniteError) as caught:
+            run_on(model, requests, tp)
+        return caught.value.request
+
+    def run_on(model, requests, tp):
+        def answer(asked, stops):
+            return generate_batch(model, asked, stops if tp.rank == 0 else ())
+
+        list(generate(answer, requests, [never] * len(requests), batch_size=4))
+
+    assert on_ranks(tp_size, work) == [2] * tp_size
+
+
+@pytest.mark.parametrize("wrong", [{"prompt": ()}, {"max_gen_toks": 0}], ids=str)
+def test_requests_without_anything_to_do_are_refused(wrong):
+    with pytest.raises(ValueError, match="needs a prompt"):
+        replace(GenerationRequest((1,), 1), **wrong)

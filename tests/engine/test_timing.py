@@ -151,14 +151,14 @@ def test_each_token_is_timed_from_the_start(model, clock):
 @pytest.mark.parametrize("output_len", [1, 3])
 def test_a_cache_may_pretend_to_hold_tokens(model, monkeypatch, output_len):
     """Keys that a forward looks at, seen where attention computes."""
-    seen, real = [], timing.generate
+    seen, real = [], timing.decode
 
-    def generate(model, prompt, cache, *, output_len):
-        for token in real(model, prompt, cache, output_len=output_len):
+    def decode(model, prompt, cache, choose):
+        for token in real(model, prompt, cache, choose):
             seen.append((cache.length, tuple(prompt.shape)))
             yield token
 
-    monkeypatch.setattr(timing, "generate", generate)
+    monkeypatch.setattr(timing, "decode", decode)
     workload = Workload(batch_size=2, prompt_len=1, output_len=output_len)
     moments = time_generation(model, workload, cached=7)
     assert len(moments) == output_len
@@ -166,13 +166,13 @@ def test_a_cache_may_pretend_to_hold_tokens(model, monkeypatch, output_len):
 
 
 def test_all_ranks_generate_from_the_same_prompt(monkeypatch):
-    prompts, real = [], timing.generate
+    prompts, real = [], timing.decode
 
-    def generate(model, prompt, cache, *, output_len):
+    def decode(model, prompt, cache, choose):
         prompts.append(prompt)
-        return real(model, prompt, cache, output_len=output_len)
+        return real(model, prompt, cache, choose)
 
-    monkeypatch.setattr(timing, "generate", generate)
+    monkeypatch.setattr(timing, "decode", decode)
     workload = Workload(batch_size=3, prompt_len=6, output_len=2)
     found = on_ranks(2, lambda tp: time_generation(model_of(tp=tp), workload))
     assert [len(moments) for moments in found] == [2, 2]
