@@ -291,6 +291,27 @@ def data_fetch(
         typer.echo(f"{len(found)} splits with {rows:,} rows are at hand for {suite}.")
 
 
+@app.command(
+    "lm-eval",
+    add_help_option=False,
+    context_settings={
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+        "ignore_unknown_options": True,
+    },
+)
+def lm_eval_command(ctx: typer.Context) -> None:
+    """Run lm-eval's own command line, which then knows `--model ladder` and ladder checkpoints."""
+    with _sentences():
+        from lm_eval.__main__ import cli_evaluate
+
+        import ladder_eval.harness
+        import ladder_eval.hf  # noqa: F401 - both register what they have
+
+        sys.argv = ["lm-eval", *ctx.args]
+        cli_evaluate()
+
+
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],

@@ -1,20 +1,19 @@
 """Candidates and baseline on the same documents: scores, records and what to warn of."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
 
-from ladder_eval.arms import Arm
 from ladder_eval.distributed.shares import shares
-from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.estimate import seconds_per_token
 from ladder_eval.engine.ranks import Driver
-from ladder_eval.engine.scoring import LogLikelihood, score_batch
+from ladder_eval.engine.scoring import score_batch
 from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM
+from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.evaluation import (
     PreparedTask,
     estimate_tokens,
@@ -72,9 +71,9 @@ class Scorer:
         model = arm.model
         weight_bytes: list[int] = []
 
-        def load() -> Callable[[Batch], dict[int, LogLikelihood]]:
+        def load() -> Driver:
             weight_bytes[:] = driver.load(arm.folder, model.config, self.execution.torch_dtype)
-            return driver.score
+            return driver
 
         driver, name = self.driver, model.name
         with self.folder.requests(name) as log, self.terminal.scoring(name) as progress:
@@ -82,6 +81,7 @@ class Scorer:
                 identity=arm.identity(self.execution),
                 load=load,
                 tokenizer=arm.tokenizer,
+                eos=arm.eos,
                 max_length=model.config.max_position_embeddings,
                 vocab_size=model.config.vocab_size,
                 log=log,

@@ -1,18 +1,12 @@
-"""What is run: models, the hashes that tell their answers apart, and what there is to time."""
+"""What is run: candidates and their baseline, and what there is to time."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
-
 from ladder_eval.distributed.shares import shares
-from ladder_eval.errors import CheckpointError, UsageError
-from ladder_eval.execution import Execution
-from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
+from ladder_eval.errors import UsageError
+from ladder_eval.harness.arm import Arm, arm_of
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.models_file import UserModel, read_models_file
 from ladder_eval.models.registry import MODELS, unknown_model
@@ -20,37 +14,6 @@ from ladder_eval.models.selection import SelectedModel, WeightSources, dense_bas
 from ladder_eval.options import RunOptions
 from ladder_eval.results.speed_records import RANDOM
 from ladder_eval.speed.subject import Subject
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arm:
-    """One model to be scored, its tokenizer, and the hashes that tell its answers from others'."""
-
-    model: SelectedModel
-    folder: Path
-    tokenizer: PreTrainedTokenizerBase
-    weights_sha256: str
-    tokenizer_sha256: str
-    tp_size: int
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of all that determines the model's answers but the dtype."""
-        config = self.model.config
-        parts = [json.dumps(config.to_dict(), sort_keys=True)]
-        parts += [self.weights_sha256, self.tokenizer_sha256]
-        if config.depends_on_tp_size:
-            parts.append(repr(shares(config.shape, self.tp_size)))
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-    def identity(self, execution: Execution) -> tuple[str, ...]:
-        """All that an answer depends on beside its request, as part of the request's key."""
-        return (
-            self.fingerprint,
-            execution.dtype,
-            execution.device.type,
-            f"torch {torch.__version__}",
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +47,9 @@ class Selection:
         if all(model.folder is None for model in self.candidates):
             return []
         return [
-            _arm(model, model.folder, tp_size) for model in self.models if model.folder is not None
+            arm_of(model, model.folder, tp_size)
+            for model in self.models
+            if model.folder is not None
         ]
 
     def subject(self) -> Subject | None:
@@ -190,24 +155,3 @@ def _require_sound(selection: Selection, tp_size: int) -> None:
         if model.config.topology == "no-comm":
             raise UsageError(f"{model.name} is no-comm, a bound on speed, and can't be scored.")
         shares(model.config.shape, tp_size)
-
-
-def _arm(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
-    return Arm(
-        model=model,
-        folder=folder,
-        tokenizer=_tokenizer(folder),
-        weights_sha256=weights_sha256(folder),
-        tokenizer_sha256=tokenizer_sha256(folder),
-        tp_size=tp_size,
-    )
-
-
-def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # a damaged file surfaces as anything
-        raise CheckpointError(f"The tokenizer in {folder} can't be read: {error!r}.") from None
-    return tokenizer

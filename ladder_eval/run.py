@@ -13,13 +13,14 @@ import pandas as pd
 import torch
 
 from ladder_eval.accuracy import Evaluation, Scorer, plan, task_record
-from ladder_eval.arms import Arm, Selection, select_models
+from ladder_eval.arms import Selection, select_models
 from ladder_eval.bench_options import DEFAULT_BANDWIDTH, DEFAULT_RATIO, DEFAULT_ROUNDS
 from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.shares import possible_sizes
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
+from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.evaluation import PreparedTask, prepare
 from ladder_eval.harness.suites import Suite, load_suite, suite_of

@@ -1,95 +1,107 @@
 """The model that lm-eval talks to: text requests in, recorded answers out."""
 
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, cast
 
+from jinja2 import TemplateError
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import PreTrainedTokenizerBase
 
 from ladder_eval.engine.batching import Batch, ScoringRequest
-from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, count_tokens, score
-from ladder_eval.errors import CheckpointError, ScoringError, UsageError
+from ladder_eval.engine.generation import GenerationRequest
+from ladder_eval.engine.scoring import LogLikelihood, score
+from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.harness.answers import (
+    AnswerBook,
+    Engine,
+    Generating,
+    Progress,
+    Scoring,
+    Tally,
+    TextRequest,
+)
+from ladder_eval.harness.stopping import TextEnd, settings_of
 from ladder_eval.results.requests import RequestLog, request_key
-
-# Part of every request's key: raise it when a change of the engine may change an answer.
-ENGINE_VERSION = 1
 
 # Requests that are repeated at another tp_size.
 SPOT_CHECKS = 32
 
-
-class Progress(Protocol):
-    """Who is told how far scoring has come."""
-
-    def start(self, tokens: int) -> None:
-        """Scoring of this many tokens begins."""
-
-    def advance(self, tokens: int) -> None:
-        """This many more tokens are scored, and their answers are on disk."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a model has been asked so far."""
-
-    scored_requests: int = 0
-    reused_requests: int = 0
-    truncated_requests: int = 0
-    scored_tokens: int = 0
-    seconds: float = 0.0
+# lm-eval's own default.
+DEFAULT_MAX_GEN_TOKS = 256
 
 
 class LadderLM(TemplateLM):  # type: ignore[misc]
-    """A model of this package as lm-eval's language model, for log-likelihoods.
-
-    Every batch's answers are in the request log before the next batch is scored, and what is in
-    the log is never scored again. The model is loaded when the first request needs it.
+    """A model of this package as lm-eval's language model.
 
     Args:
         identity: What makes this model's answers its own: weights, configuration, dtype.
-        load: Loads the model and returns what scores a batch with it.
+        load: Loads the model, when the first request needs it.
         tokenizer: Its tokenizer; no padding token is needed.
+        eos: Tokens that end a generated text.
         max_length: Longest text in tokens that the model can read.
         vocab_size: Number of tokens that the model knows.
         log: Where answers are recorded.
         batch_size: Different contexts in one forward.
-        progress: Who is told how far scoring has come.
+        progress: Who is told how far the computing has come.
+        seed: Seed of what is drawn.
+        max_gen_toks: Most tokens to generate where a task doesn't say.
+        think_end_token: What closes a reasoning model's thoughts; empty where it has none.
+        chat_template_args: More arguments of the tokenizer's chat template.
     """
 
     def __init__(
         self,
         *,
         identity: Sequence[str],
-        load: Callable[[], Callable[[Batch], dict[int, LogLikelihood]]],
+        load: Callable[[], Engine],
         tokenizer: PreTrainedTokenizerBase,
+        eos: Sequence[int],
         max_length: int,
         vocab_size: int,
         log: RequestLog,
         batch_size: int,
         progress: Progress,
+        seed: int = 0,
+        max_gen_toks: int = DEFAULT_MAX_GEN_TOKS,
+        think_end_token: str = "",
+        chat_template_args: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self._vocab_size = vocab_size
-        self.tally = Tally()
-        self._identity = tuple(identity)
-        self._load = load
-        self._answer: Callable[[Batch], dict[int, LogLikelihood]] | None = None
-        self._spot_checks: dict[str, ScoringRequest] = {}
-        self._log = log
+        self.max_gen_toks = max_gen_toks
+        self._eos = tuple(eos)
         self._batch_size = batch_size
-        self._progress = progress
+        self._seed = seed
+        self._think_end = think_end_token
+        self._chat_template_args = dict(chat_template_args or {})
+        self._book = AnswerBook(
+            identity=identity,
+            load=load,
+            log=log,
+            progress=progress,
+            vocab_size=vocab_size,
+            decode=lambda ids: str(tokenizer.decode(list(ids))),
+        )
+        self._spot_checks: dict[str, ScoringRequest] = {}
         self._adds_bos = self._starts_with_bos(tokenizer.encode("text"))
+        self._found_bos = False
+
+    @property
+    def tally(self) -> Tally:
+        """What the model has been asked so far."""
+        return self._book.tally
 
     @property
     def bos_policy(self) -> str:
-        """What is done about the beginning-of-sequence token, in words."""
+        """What was done about the beginning-of-sequence token, in words."""
+        if self._found_bos:
+            return "once, as the prompts have it"
         return "once, by the tokenizer" if self._adds_bos else "none: the tokenizer adds none"
 
     @property
@@ -124,12 +136,53 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
     def tok_encode(
         self, string: str, add_special_tokens: bool | None = None, **_: Any
     ) -> list[int]:
-        """Token ids of a text, with BOS once if the tokenizer adds it."""
+        """Token ids of a text, with BOS once: as the text begins with it, or the tokenizer adds."""
         if add_special_tokens is None:
             bos = self.tokenizer.bos_token
-            add_special_tokens = not (bos and string.startswith(bos))
+            has_bos = bool(bos) and string.startswith(bos)
+            self._found_bos |= has_bos
+            add_special_tokens = not has_bos
         ids: list[int] = self.tokenizer.encode(string, add_special_tokens=add_special_tokens)
         return ids
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        """The tokenizer's chat template.
+
+        Raises:
+            UsageError: if there is none, or it is asked for by a name.
+        """
+        if isinstance(chat_template, str):
+            raise UsageError("Chat templates by name aren't offered; leave the name out.")
+        try:
+            return str(self.tokenizer.get_chat_template())
+        except ValueError:
+            raise UsageError(
+                f"The tokenizer in {self.tokenizer_name} has no chat template; leave "
+                "--apply-chat-template out, or give the folder a chat_template.jinja."
+            ) from None
+
+    def apply_chat_template(
+        self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
+    ) -> str:
+        """The prompt that a conversation is for this model.
+
+        Raises:
+            UsageError: if the template can't render it, such as without a system role.
+        """
+        try:
+            prompt: str = self.tokenizer.apply_chat_template(
+                chat_history,
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=not add_generation_prompt,
+                **self._chat_template_args,
+            )
+        except TemplateError as error:
+            raise UsageError(
+                f"The chat template of {self.tokenizer_name} can't render a conversation of "
+                f"{', '.join(message['role'] for message in chat_history)}: {error}."
+            ) from None
+        return prompt
 
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = True
@@ -147,12 +200,52 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         return [sum(next(answers)[0] for _ in text) for text in windows]
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = True) -> list[str]:
-        """Not offered.
+        """What follows each prompt, up to the first of its `until`, EOS or `max_gen_toks`.
+
+        The same prompt asked for several times is drawn anew each time, if it is drawn at all.
 
         Raises:
-            UsageError: always.
+            UsageError: if a task's `generation_kwargs` can't be used.
+            ScoringError: if a prompt leaves no room for what is to be generated.
         """
-        raise UsageError("Tasks that generate text can't be run; choose tasks that score choices.")
+        repeats: Counter[tuple[Any, ...]] = Counter()
+        texts = [self._text_request(request.args, repeats) for request in requests]
+        keys = [self._text_key(text) for text in texts]
+        self._book.complete(dict(zip(keys, texts, strict=True)), Generating(self._batch_size))
+        answers = [cast("list[Any]", self._book[key]) for key in keys]
+        self.tally.cut_texts += sum(ended_by == "length" for _, _, ended_by in answers)
+        return [str(text) for text, _, _ in answers]
+
+    def _text_request(
+        self, arguments: tuple[str, Mapping[str, Any]], repeats: Counter[tuple[Any, ...]]
+    ) -> TextRequest:
+        text, kwargs = arguments
+        settings = settings_of(kwargs, self.max_gen_toks)
+        ids, sampling = self._fit_prompt(text, settings.max_gen_toks), settings.sampling
+        if not sampling.is_greedy:
+            # The same numbers for every model, so that drawn texts of two are pairs, too.
+            draw = request_key("draw", self._seed, repeats[ids, settings], ids)
+            repeats[ids, settings] += 1
+            sampling = replace(sampling, seed=int(draw[:16], 16))
+        prompt = GenerationRequest(ids, settings.max_gen_toks, self._eos, sampling)
+        return TextRequest(prompt, TextEnd(self.tokenizer, settings.until, self._think_end))
+
+    def _text_key(self, text: TextRequest) -> str:
+        prompt, end = text.prompt, text.end
+        settings = [prompt.max_gen_toks, prompt.eos, asdict(prompt.sampling)]
+        settings += [end.until, end.think_end]
+        return self._book.key("generate_until", prompt.prompt, json.dumps(settings))
+
+    def _fit_prompt(self, text: str, max_gen_toks: int) -> tuple[int, ...]:
+        """Token ids of a prompt, cut on the left so that there is room for what follows it."""
+        ids = self.tok_encode(text) or [self.prefix_token_id]
+        room = self.max_length - max_gen_toks
+        if room < 1:
+            raise ScoringError(
+                f"A task generates up to {max_gen_toks} tokens, but the model can read only "
+                f"{self.max_length} with its prompt; leave the task out."
+            )
+        return tuple(self._cut(ids, room))
 
     def _loglikelihood_tokens(
         self, requests: list[tuple[tuple[str, str], list[int], list[int]]], **_: Any
@@ -179,84 +272,30 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
                 f"A continuation of {len(target)} tokens is longer than the {self.max_length} "
                 "that the model can read; leave its task out."
             )
-        if len(context) > room:
-            self.tally.truncated_requests += 1
-            bos = context[:1] if self._starts_with_bos(context) and room > 1 else []
-            context = bos + context[len(context) - room + len(bos) :]
-        return ScoringRequest(tuple(context), tuple(target))
+        return ScoringRequest(tuple(self._cut(context, room)), tuple(target))
+
+    def _cut(self, context: list[int], room: int) -> list[int]:
+        """The context without its start where it is too long, BOS kept; it is counted."""
+        if len(context) <= room:
+            return context
+        self.tally.truncated_requests += 1
+        bos = context[:1] if self._starts_with_bos(context) and room > 1 else []
+        return bos + context[len(context) - room + len(bos) :]
 
     def _starts_with_bos(self, ids: list[int]) -> bool:
         return bool(ids) and ids[0] == self.tokenizer.bos_token_id
 
     def _answers(self, requests: list[ScoringRequest]) -> list[tuple[float, bool]]:
         """Answers from the log, after those that it lacks have been scored and recorded."""
-        keys = [self._key(request) for request in requests]
-        missing = {
-            key: request
-            for key, request in zip(keys, requests, strict=True)
-            if not _is_answer(self._log.get(key))
-        }
-        self.tally.reused_requests += len(set(keys)) - len(missing)
-        if missing:
-            self._score(missing)
-            self._keep_spot_checks(missing)
+        keys = [self._book.key("loglikelihood", r.context, r.continuation) for r in requests]
+        scored = self._book.complete(
+            dict(zip(keys, requests, strict=True)), Scoring(self._batch_size)
+        )
+        # Keys are hashes, so that the smallest of them are a sample.
+        candidates = self._spot_checks | dict(scored)
+        self._spot_checks = {key: candidates[key] for key in sorted(candidates)[:SPOT_CHECKS]}
         return [self._recorded(key) for key in keys]
 
     def _recorded(self, key: str) -> tuple[float, bool]:
-        logprob, is_greedy = cast("list[Any]", self._log.get(key))
+        logprob, is_greedy = cast("list[Any]", self._book[key])
         return float(logprob), bool(is_greedy)
-
-    def _keep_spot_checks(self, scored: dict[str, ScoringRequest]) -> None:
-        # Keys are hashes, so that the smallest of them are a sample.
-        candidates = self._spot_checks | scored
-        self._spot_checks = {key: candidates[key] for key in sorted(candidates)[:SPOT_CHECKS]}
-
-    def _key(self, request: ScoringRequest) -> str:
-        return request_key(
-            "loglikelihood", ENGINE_VERSION, *self._identity, request.context, request.continuation
-        )
-
-    def _score(self, missing: dict[str, ScoringRequest]) -> None:
-        keys, requests = list(missing), list(missing.values())
-        self._require_known_tokens(requests)
-        self._progress.start(count_tokens(requests))
-        answer, clock = self._loaded(), time.perf_counter()
-        try:
-            for batch in score(answer, requests, batch_size=self._batch_size):
-                answers = {keys[i]: [a.logprob, a.is_greedy] for i, a in batch.answers.items()}
-                self._log.append(answers)
-                self.tally.scored_requests += len(answers)
-                self.tally.scored_tokens += batch.tokens
-                self.tally.seconds += time.perf_counter() - clock
-                clock = time.perf_counter()
-                self._progress.advance(batch.tokens)
-        except NotFiniteError as error:
-            raise self._not_finite(requests[error.request], error.value) from None
-
-    def _require_known_tokens(self, requests: list[ScoringRequest]) -> None:
-        largest = max(max(request.context + request.continuation) for request in requests)
-        if largest >= self._vocab_size:
-            raise CheckpointError(
-                f"The tokenizer gives the token {largest}, but the model knows only "
-                f"{self._vocab_size} tokens; they don't belong together."
-            )
-
-    def _loaded(self) -> Callable[[Batch], dict[int, LogLikelihood]]:
-        if self._answer is None:
-            self._answer = self._load()
-        return self._answer
-
-    def _not_finite(self, request: ScoringRequest, value: float) -> ScoringError:
-        text = self.tokenizer.decode(list(request.context + request.continuation))
-        return ScoringError(
-            f"The model gave {value} as the log-likelihood of {text[-200:]!r}; its weights or "
-            "dtype are broken, and nothing it says can be scored."
-        )
-
-
-def _is_answer(recorded: object) -> bool:
-    """Whether a recorded value is a finite log-likelihood and a flag, and not something damaged."""
-    match recorded:
-        case [float(logprob), bool()]:
-            return math.isfinite(logprob)
-    return False

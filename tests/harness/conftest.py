@@ -2,16 +2,15 @@
 
 import shutil
 from contextlib import ExitStack
-from functools import partial
 
 import pytest
 import torch
+from alone import Alone
 from lm_eval.api.instance import Instance
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
-from ladder_eval.engine.scoring import score_batch
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.models.checkpoint import load_model, read_config
 from ladder_eval.results.requests import RequestLog
@@ -44,24 +43,28 @@ def make_lm(tmp_path, tiny_checkpoint):
             max_length=None,
             ladder_layers=0,
             load=None,
+            eos=(257,),
+            **settings,
         ):
             config = read_config(folder).with_ladder(ladder_layers)
 
             def real():
                 cpu = torch.device("cpu")
                 model = load_model(folder, config, dtype=torch.float32, device=cpu)
-                return partial(score_batch, model)
+                return Alone(model)
 
             log = stack.enter_context(RequestLog(tmp_path / f"{answers}.jsonl"))
             return LadderLM(
                 identity=identity,
                 load=load or real,
                 tokenizer=AutoTokenizer.from_pretrained(folder),
+                eos=eos,
                 max_length=max_length or config.max_position_embeddings,
                 vocab_size=config.vocab_size,
                 log=log,
                 batch_size=batch_size,
                 progress=Steps(),
+                **settings,
             )
 
         yield make
@@ -89,6 +92,18 @@ def ask():
         return lm.loglikelihood([_instance("loglikelihood", pair) for pair in pairs])
 
     return ask
+
+
+@pytest.fixture
+def write():
+    """Texts after prompts, all with the same generation_kwargs."""
+
+    def write(lm, prompts, **kwargs):
+        return lm.generate_until(
+            [_instance("generate_until", (prompt, kwargs)) for prompt in prompts]
+        )
+
+    return write
 
 
 @pytest.fixture

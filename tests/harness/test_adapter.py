@@ -2,14 +2,13 @@
 
 import json
 import math
-from functools import partial
 
 import pytest
 import torch
+from alone import Alone
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from ladder_eval.engine.scoring import score_batch
-from ladder_eval.errors import CheckpointError, ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.models.checkpoint import load_model, read_config
 
 BOS, EOS = 256, 257
@@ -59,7 +58,7 @@ def altered(folder, change):
         config = read_config(folder)
         model = load_model(folder, config, dtype=torch.float32, device=torch.device("cpu"))
         change(model)
-        return partial(score_batch, model)
+        return Alone(model)
 
     return load
 
@@ -161,11 +160,6 @@ def test_continuation_longer_than_the_model_is_refused(make_lm, ask):
         ask(lm, [("Hi", "x" * 17)])
 
 
-def test_generation_is_refused(make_lm):
-    with pytest.raises(UsageError, match="generate text"):
-        make_lm(load=must_not_load).generate_until([])
-
-
 def test_every_batch_is_on_disk_before_the_next(make_lm, tmp_path, tiny_checkpoint, ask):
     recorded = []
     log = tmp_path / "answers.jsonl"
@@ -174,8 +168,8 @@ def test_every_batch_is_on_disk_before_the_next(make_lm, tmp_path, tiny_checkpoi
     ask(lm, PAIRS)
     assert recorded == [0, 2, 3, 5]  # two answers, one, two, one: the longest context first
     assert len(lines(log)) == lm.tally.scored_requests == 6
-    assert lm._progress.started == [lm.tally.scored_tokens]
-    assert sum(lm._progress.advanced) == lm.tally.scored_tokens
+    assert lm._book._progress.started == [lm.tally.scored_tokens]
+    assert sum(lm._book._progress.advanced) == lm.tally.scored_tokens
 
 
 def test_after_a_crash_only_the_rest_is_scored(make_lm, tmp_path, tiny_checkpoint, ask):
@@ -270,8 +264,8 @@ def test_tokens_of_an_empty_text_fall_back_to_the_end_of_text(make_lm, tiny_chec
 def test_damaged_answers_are_scored_anew(make_lm, ask, damaged):
     sound = ask(make_lm(), [PAIRS[0]])
     lm = make_lm()
-    (key,) = lm._log._answers
-    lm._log.append({key: damaged})
+    (key,) = lm._book._log._answers
+    lm._book._log.append({key: damaged})
     assert ask(lm, [PAIRS[0]]) == sound
     assert (lm.tally.scored_requests, lm.tally.reused_requests) == (1, 0)
 

@@ -1,0 +1,107 @@
+"""A model that can answer requests: its tokenizer, and what tells its answers from others'."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from ladder_eval.distributed.shares import shares
+from ladder_eval.errors import CheckpointError
+from ladder_eval.execution import Execution
+from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
+from ladder_eval.models.selection import SelectedModel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One model to be scored.
+
+    Attributes:
+        model: What it is.
+        folder: Its checkpoint.
+        tokenizer: Its tokenizer.
+        eos: The tokens that end a text that it generates.
+        weights_sha256: Hash of its weights.
+        tokenizer_sha256: Hash of its tokenizer.
+        tp_size: Number of its ranks.
+    """
+
+    model: SelectedModel
+    folder: Path
+    tokenizer: PreTrainedTokenizerBase
+    eos: tuple[int, ...]
+    weights_sha256: str
+    tokenizer_sha256: str
+    tp_size: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that determines the model's answers but the dtype."""
+        config = self.model.config
+        parts = [json.dumps(config.to_dict(), sort_keys=True)]
+        parts += [self.weights_sha256, self.tokenizer_sha256]
+        if config.depends_on_tp_size:
+            parts.append(repr(shares(config.shape, self.tp_size)))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def identity(self, execution: Execution) -> tuple[str, ...]:
+        """All that an answer depends on beside its request, as part of the request's key."""
+        return (
+            self.fingerprint,
+            execution.dtype,
+            execution.device.type,
+            f"torch {torch.__version__}",
+        )
+
+
+def arm_of(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
+    """A model whose checkpoint lies in a folder, on so many ranks.
+
+    Raises:
+        CheckpointError: if its tokenizer is missing or damaged.
+    """
+    tokenizer = _tokenizer(folder)
+    return Arm(
+        model=model,
+        folder=folder,
+        tokenizer=tokenizer,
+        eos=_end_tokens(folder, tokenizer),
+        weights_sha256=weights_sha256(folder),
+        tokenizer_sha256=tokenizer_sha256(folder),
+        tp_size=tp_size,
+    )
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # a damaged file surfaces as anything
+        raise CheckpointError(f"The tokenizer in {folder} can't be read: {error!r}.") from None
+    return tokenizer
+
+
+def _end_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """What ends a generated text: the first of two files that says so, and the tokenizer's EOS."""
+    for name in ("generation_config.json", "config.json"):
+        found = _eos(folder / name)
+        if found:
+            break
+    own = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+    return tuple(sorted({*found, *own}))
+
+
+def _eos(file: Path) -> list[int]:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        found = values.get("eos_token_id")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{file} is not readable JSON: {error}.") from None
+    tokens = found if isinstance(found, list) else [] if found is None else [found]
+    if wrong := [token for token in tokens if type(token) is not int]:
+        raise CheckpointError(f"{file} has the eos_token_id {wrong[0]!r}; give token ids.")
+    return tokens

@@ -1,0 +1,158 @@
+"""How a text is to be generated, and where it ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lm_eval.models.utils import normalize_gen_kwargs
+from transformers import PreTrainedTokenizerBase
+
+from ladder_eval.engine.generation import Stop
+from ladder_eval.engine.sampling import Sampling
+from ladder_eval.errors import UsageError
+
+_KNOWN = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")
+# What other engines offer, at the value at which it does nothing.
+_NEUTRAL = {
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "repetition_penalty": 1.0,
+    "length_penalty": 1.0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "use_cache": True,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationSettings:
+    """lm-eval's `generation_kwargs` of a task.
+
+    Attributes:
+        until: Texts that end a generation; they are no part of it.
+        max_gen_toks: Most tokens to generate.
+        sampling: How tokens are drawn; its seed is each request's own.
+    """
+
+    until: tuple[str, ...]
+    max_gen_toks: int
+    sampling: Sampling
+
+
+def settings_of(kwargs: Mapping[str, Any], default_max_gen_toks: int) -> GenerationSettings:
+    """Read a task's `generation_kwargs`, as lm-eval's own models do.
+
+    Args:
+        kwargs: `until` (a text or a list of them), `max_gen_toks`, `do_sample`, `temperature`,
+            `top_p` and `top_k`, or lm-eval's other names for the second.
+        default_max_gen_toks: Where the task doesn't say.
+
+    Raises:
+        UsageError: if one is unknown or out of its range: none is silently ignored.
+    """
+    try:
+        values = dict(normalize_gen_kwargs(dict(kwargs), default_max_gen_toks))
+        _require_known(values)
+        drawn = values["do_sample"]
+        sampling = Sampling(
+            temperature=float(values.get("temperature", 1.0)) if drawn else 0.0,
+            top_p=float(values.get("top_p") or 1.0),
+            top_k=int(values.get("top_k") or 0),
+        )
+        if values["max_gen_toks"] < 1:
+            raise ValueError(f"max_gen_toks {values['max_gen_toks']} must be 1 or more")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"The generation_kwargs {dict(kwargs)!r} can't be used: {error}."
+        ) from None
+    return GenerationSettings(
+        until=_until(values["until"]), max_gen_toks=values["max_gen_toks"], sampling=sampling
+    )
+
+
+def _require_known(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name not in _KNOWN and (name not in _NEUTRAL or value != _NEUTRAL[name]):
+            raise ValueError(f"{name}={value!r} isn't offered; offered are {', '.join(_KNOWN)}")
+
+
+def _until(values: Sequence[Any]) -> tuple[str, ...]:
+    if wrong := [value for value in values if value is not None and not isinstance(value, str)]:
+        raise UsageError(f"until has {wrong[0]!r}; give a text, or a list of texts.")
+    return tuple(value for value in values if value)
+
+
+class TextEnd:
+    """Where a text ends: before the first of some strings, which may span tokens.
+
+    A reasoning model's thoughts are hidden: where a string closes them, only what follows it is
+    the answer, and only there do the strings count. Thoughts that are never closed are the answer.
+
+    Attributes:
+        until: The strings.
+        think_end: The string that closes the thoughts; empty where there are none.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, until: Sequence[str], think_end: str = ""
+    ) -> None:
+        self._tokenizer = tokenizer
+        self.until = tuple(until)
+        self.think_end = think_end
+        self._hidden = frozenset(tokenizer.all_special_ids)
+        ids = tokenizer.encode(think_end, add_special_tokens=False) if think_end else []
+        # A special token isn't part of any text, so that it has to be looked for as a token.
+        self._think_token = ids[0] if len(ids) == 1 and ids[0] in self._hidden else None
+        longest = max((len(text.encode()) for text in (*self.until, think_end)), default=0)
+        # Each token but special ones is at least a byte; a few more give the first its context.
+        self._window = longest + 8
+
+    def watch(self) -> Stop:
+        """What says of one growing text whether it is over, from its last tokens alone."""
+        if not self.until:
+            return lambda tokens: False
+        tail: list[int] = []
+        thinking = bool(self.think_end)
+
+        def is_over(tokens: Sequence[int]) -> bool:
+            nonlocal thinking
+            if tokens[-1] == self._think_token:
+                thinking = False
+            if tokens[-1] in self._hidden:
+                return False
+            tail.append(tokens[-1])
+            del tail[: -self._window]
+            text = self._text(tail)
+            if thinking and self._think_token is None and self.think_end in text:
+                thinking = False
+            if thinking or not any(end in text for end in self.until):
+                return False
+            return self._first_end(self._answer(tokens)) is not None  # the tail may be a thought
+
+        return is_over
+
+    def cut(self, tokens: Sequence[int]) -> str:
+        """The answer in a text: after the thoughts, before the first of the strings."""
+        answer = self._answer(tokens)
+        return answer[: self._first_end(answer)]
+
+    def _answer(self, tokens: Sequence[int]) -> str:
+        if not self.think_end:
+            return self._text(tokens)
+        if self._think_token is None:
+            text = self._text(tokens)
+            _, found, answer = text.rpartition(self.think_end)
+            return answer.lstrip() if found else text
+        tokens = list(tokens)
+        if self._think_token not in tokens:
+            return self._text(tokens)
+        place = len(tokens) - tokens[::-1].index(self._think_token)
+        return self._text(tokens[place:]).lstrip()
+
+    def _first_end(self, text: str) -> int | None:
+        places = [place for end in self.until if (place := text.find(end)) >= 0]
+        return min(places, default=None)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text
