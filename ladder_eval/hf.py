@@ -132,7 +132,7 @@ class LlamaLadderForCausalLM(LlamaForCausalLM):
         self.post_init()
 
 
-# exist_ok, so that the module can be reloaded.
+# exist_ok, since a module that is reloaded registers again.
 AutoConfig.register(LlamaLadderConfig.model_type, LlamaLadderConfig, exist_ok=True)
 AutoModel.register(LlamaLadderConfig, LlamaLadderModel, exist_ok=True)
 AutoModelForCausalLM.register(LlamaLadderConfig, LlamaLadderForCausalLM, exist_ok=True)
