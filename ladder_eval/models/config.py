@@ -129,7 +129,8 @@ class ModelConfig:
         Raises:
             CheckpointError: if the layers don't exist in this model.
         """
-        return replace(self, ladder_layers=parse_ladder_layers(ladder_layers, self))
+        layers = parse_ladder_layers(ladder_layers, self.num_hidden_layers)
+        return replace(self, ladder_layers=layers)
 
     def as_standard(self) -> "ModelConfig":
         """The same model with the standard residual."""
@@ -160,13 +161,16 @@ def _require_positive(name: str, value: float) -> None:
         raise CheckpointError(f"{name} must be a positive number, not {value}.")
 
 
-def parse_ladder_layers(value: object, config: ModelConfig) -> tuple[int, ...]:
+def parse_ladder_layers(value: object, total: int) -> tuple[int, ...]:
     """Read `ladder_layers` of the published format: n is the last n layers, a list those layers.
+
+    Args:
+        value: What the configuration says.
+        total: How many layers the model has.
 
     Raises:
         CheckpointError: if value is neither, repeats a layer, or names one that doesn't exist.
     """
-    total = config.num_hidden_layers
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= total:
             raise CheckpointError(f"ladder_layers={value} must be between 0 and {total} layers.")
