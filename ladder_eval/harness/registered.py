@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm import tqdm
 
 from ladder_eval.distributed.shares import shares
@@ -38,7 +39,8 @@ class RegisteredLadder(LadderLM):
         residual: The residual to run a dense checkpoint with.
         ladder_layers: n for the last n layers; a list, or a text such as `3+7`, for those.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
-        device: By default cuda where there is one, else cpu.
+        device: By default cuda where there is one, else cpu. lm-eval's command line says cuda:0 for
+            itself, which means the same here, with one GPU a rank.
         tp: tp_size.
         batch_size: Different contexts in one forward.
         max_batch_size: Not used.
@@ -75,7 +77,7 @@ class RegisteredLadder(LadderLM):
     ) -> None:
         if dtype not in _DTYPES:
             raise UsageError(f"Unknown dtype {dtype!r}; known are {', '.join(_DTYPES)}.")
-        execution = execution_of(device, None if dtype == "auto" else dtype, tp)
+        execution = execution_of(_device(device, tp), None if dtype == "auto" else dtype, tp)
         choice = ResidualChoice(residual=residual, ladder_layers=_ladder_layers(ladder_layers))
         arm = _arm(pretrained, choice, tp)
         config, thinking = arm.model.config, {"enable_thinking": enable_thinking}
@@ -132,6 +134,12 @@ def _load(arm: Arm, execution: Execution, stack: ExitStack) -> Driver:
     driver = Driver(stack.enter_context(execution.team()))
     driver.load(arm.folder, arm.model.config, execution.torch_dtype)
     return driver
+
+
+def _device(name: str | None, tp_size: int) -> str | None:
+    if name != "cuda:0" or (torch.cuda.is_available() and tp_size == 1):
+        return name
+    return "cuda" if torch.cuda.is_available() else None
 
 
 def _ladder_layers(value: int | str | Sequence[int] | None) -> int | tuple[int, ...] | None:
