@@ -101,6 +101,21 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="Seed of the choice of documents.", show_default="0")
     ] = None,
+    apply_chat_template: Annotated[
+        bool | None,
+        typer.Option("--apply-chat-template", help="Ask in the form of the chat template."),
+    ] = None,
+    fewshot_as_multiturn: Annotated[
+        bool | None,
+        typer.Option("--fewshot-as-multiturn", help="With it, give examples as earlier turns."),
+    ] = None,
+    system_instruction: Annotated[
+        str | None, typer.Option(help="Text that stands before every prompt.")
+    ] = None,
+    think_end_token: Annotated[
+        str | None,
+        typer.Option(help="What closes thoughts, such as </think>; they are no part of an answer."),
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Different contexts in one forward.", show_default="8")
     ] = None,

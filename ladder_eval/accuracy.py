@@ -16,6 +16,7 @@ from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.evaluation import (
     PreparedTask,
+    Prompting,
     estimate_tokens,
     run_suite,
     sample_rows,
@@ -54,6 +55,9 @@ class Scorer:
         driver: Rank 0 of the group that computes.
         execution: Where it computes.
         batch_size: Different contexts in one forward.
+        seed: Seed of what is drawn.
+        prompting: In which form questions are asked.
+        think_end_token: What closes a reasoning model's thoughts; empty where there are none.
         tasks: The tasks with their documents.
         folder: Where answers are kept.
         terminal: What the user sees.
@@ -62,6 +66,9 @@ class Scorer:
     driver: Driver
     execution: Execution
     batch_size: int
+    seed: int
+    prompting: Prompting
+    think_end_token: str
     tasks: Sequence[PreparedTask]
     folder: RunFolder
     terminal: Terminal
@@ -87,13 +94,22 @@ class Scorer:
                 log=log,
                 batch_size=self.batch_size,
                 progress=progress,
+                seed=self.seed,
+                think_end_token=self.think_end_token,
             )
-            result = run_suite(lm, self.tasks)
+            result = run_suite(lm, self.tasks, self.prompting)
             cut_bytes = log.cut_bytes
         record = self._record(arm, lm, tuple(weight_bytes))
         rows = pd.DataFrame(sample_rows(name, self.tasks, result), columns=list(SAMPLE_COLUMNS))
         arguments = {"dtype": self.execution.dtype, "fingerprint": arm.fingerprint}
-        write_lm_eval_layout(self.folder.path / "lm_eval", name, arguments, result)
+        write_lm_eval_layout(
+            self.folder.path / "lm_eval",
+            name,
+            arguments,
+            result,
+            prompting=self.prompting,
+            template=lm.chat_template() if self.prompting.apply_chat_template else "",
+        )
         return Evaluation(
             arm=arm, lm=lm, record=record, samples=rows, warnings=_warnings(record, cut_bytes)
         )
@@ -141,13 +157,24 @@ class Scorer:
             weight_bytes_per_rank=weight_bytes,
             tp_check=None,  # made when all models are scored
             batch_size=self.batch_size,
+            prompts=self._prompts(lm),
             bos=lm.bos_policy,
+            cut_texts=lm.tally.cut_texts,
             truncated_requests=lm.tally.truncated_requests,
             scored_requests=lm.tally.scored_requests,
             reused_requests=lm.tally.reused_requests,
             scored_tokens=lm.tally.scored_tokens,
             scoring_seconds=lm.tally.seconds,
         )
+
+    def _prompts(self, lm: LadderLM) -> str:
+        """In which form questions were asked, in words."""
+        thoughts = f", thoughts up to {self.think_end_token} left out"
+        template = ""
+        if self.prompting.apply_chat_template:
+            digest = hashlib.sha256(lm.chat_template().encode()).hexdigest()
+            template = f" (SHA-256 {digest[:12]})"
+        return f"{self.prompting}{template}{thoughts if self.think_end_token else ''}"
 
 
 def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:

@@ -33,6 +33,10 @@ class RunOptions:
         tasks: Tasks to run instead of a suite.
         limit: Documents a task; by default what the suite says, or all.
         seed: Seed of the choice of documents.
+        apply_chat_template: Ask in the form of the tokenizer's chat template.
+        fewshot_as_multiturn: With it, give solved examples as earlier turns.
+        system_instruction: A text that stands before every prompt.
+        think_end_token: What closes a reasoning model's thoughts, which are no part of its answer.
         batch_size: Different contexts in one forward.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
@@ -61,6 +65,10 @@ class RunOptions:
     tasks: tuple[str, ...] = ()
     limit: int | None = None
     seed: int = 0
+    apply_chat_template: bool = False
+    fewshot_as_multiturn: bool = False
+    system_instruction: str | None = None
+    think_end_token: str | None = None
     batch_size: int = 8
     dtype: str | None = None
     device: str | None = None
@@ -83,6 +91,8 @@ class RunOptions:
                 raise UsageError(f"{flag} and --no-baseline exclude each other; drop one.")
         if self.checkpoint is not None and len(self.model) > 1:
             raise UsageError("--checkpoint is one model's; use --models-file for several.")
+        if self.fewshot_as_multiturn and not self.apply_chat_template:
+            raise UsageError("--fewshot-as-multiturn needs --apply-chat-template; add it.")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed {self.seed} must be between 0 and {2**63 - 1}.")
         for name in ("limit", "batch_size", "tp", "prompt_len", "output_len"):
@@ -213,6 +223,10 @@ _CONVERT = {
     "tasks": _texts,
     "limit": _number,
     "seed": _number,
+    "apply_chat_template": _flag,
+    "fewshot_as_multiturn": _flag,
+    "system_instruction": _text,
+    "think_end_token": _text,
     "batch_size": _number,
     "dtype": _text,
     "device": _text,

@@ -22,7 +22,7 @@ from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.evaluation import PreparedTask, prepare
+from ladder_eval.harness.evaluation import PreparedTask, Prompting, prepare
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.options import RunOptions
 from ladder_eval.report.leaderboard import leaderboard, to_csv
@@ -94,6 +94,8 @@ class _Asked:
     suite: Suite
     limit: int | None
     tasks: Sequence[PreparedTask]
+    prompting: Prompting
+    think_end_token: str
 
 
 def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
@@ -105,7 +107,17 @@ def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
     )
     with terminal.working("reading data"):
         tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
-    return _Asked(suite=suite, limit=limit, tasks=tasks)
+    return _Asked(
+        suite=suite,
+        limit=limit,
+        tasks=tasks,
+        prompting=Prompting(
+            apply_chat_template=options.apply_chat_template,
+            fewshot_as_multiturn=options.fewshot_as_multiturn,
+            system_instruction=options.system_instruction,
+        ),
+        think_end_token=options.think_end_token or "",
+    )
 
 
 _GIVE = "give --checkpoint and --baseline-checkpoint, or a --models-file"
@@ -202,7 +214,8 @@ def _run_id(
     ]
     # tp_size isn't part of an answer's key, but one folder holds the answers of one.
     identities = [arm.identity(execution) for arm in arms]
-    text = json.dumps([identities, documents, seed, execution.tp_size])
+    form = [repr(asked.prompting), asked.think_end_token]
+    text = json.dumps([identities, documents, form, seed, execution.tp_size])
     return _folder_name(asked.suite.name, name, text)
 
 
@@ -230,6 +243,9 @@ class _Job:
             driver=driver,
             execution=self.execution,
             batch_size=self.options.batch_size,
+            seed=self.options.seed,
+            prompting=asked.prompting,
+            think_end_token=asked.think_end_token,
             tasks=asked.tasks,
             folder=self.folder,
             terminal=self.terminal,

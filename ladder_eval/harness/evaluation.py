@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,30 @@ class PreparedTask:
     data_sha256: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompting:
+    """In which form questions are asked: lm-eval's options of the same names.
+
+    Attributes:
+        apply_chat_template: Ask in the form of the tokenizer's chat template.
+        fewshot_as_multiturn: With it, give solved examples as earlier turns.
+        system_instruction: A text that stands before every prompt.
+    """
+
+    apply_chat_template: bool = False
+    fewshot_as_multiturn: bool = False
+    system_instruction: str | None = None
+
+    def __str__(self) -> str:
+        form = "in the chat template" if self.apply_chat_template else "as plain text"
+        turns = ", examples as turns" if self.fewshot_as_multiturn else ""
+        system = f", after {self.system_instruction!r}" if self.system_instruction else ""
+        return form + turns + system
+
+
+PLAIN = Prompting()
+
+
 def prepare(
     suite: Suite, *, limit: int | None, seed: int, sources: DataSources
 ) -> list[PreparedTask]:
@@ -99,8 +123,17 @@ def choose(sizes: Mapping[str, int], limit: int | None, seed: int) -> dict[str, 
     return chosen
 
 
-def run_suite(lm: LadderLM, tasks: Sequence[PreparedTask]) -> dict[str, Any]:
-    """Let lm-eval evaluate a model: its result dictionary, samples included."""
+def run_suite(
+    lm: LadderLM, tasks: Sequence[PreparedTask], prompting: Prompting = PLAIN
+) -> dict[str, Any]:
+    """Let lm-eval evaluate a model: its result dictionary, samples included.
+
+    Raises:
+        DataError: if a row doesn't suit its task's template.
+        UsageError: if the tokenizer has no chat template, but one is asked for.
+    """
+    if prompting.apply_chat_template:
+        lm.chat_template()  # refuse before anything is built
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
     with _rows_suit():
         result: dict[str, Any] = evaluate(
@@ -113,6 +146,7 @@ def run_suite(lm: LadderLM, tasks: Sequence[PreparedTask]) -> dict[str, Any]:
             samples={name: rows for t in tasks for name, rows in t.chosen.items()},
             bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
             log_samples=True,
+            **asdict(prompting),
         )
     return result
 
@@ -143,7 +177,7 @@ def _rows_suit() -> Iterator[None]:
 
 def _characters(task: ConfigurableTask) -> int:
     contexts = {instance.args[0] for instance in task.instances}  # each is read once
-    continuations = ["".join(instance.args[1:]) for instance in task.instances]
+    continuations = [text for i in task.instances for text in i.args[1:] if isinstance(text, str)]
     return sum(map(len, [*contexts, *continuations]))
 
 
@@ -183,7 +217,13 @@ def prompt_hash(arguments: Sequence[Sequence[Any]]) -> str:
 
 
 def write_lm_eval_layout(
-    folder: Path, model: str, model_args: Mapping[str, Any], result: dict[str, Any]
+    folder: Path,
+    model: str,
+    model_args: Mapping[str, Any],
+    result: dict[str, Any],
+    *,
+    prompting: Prompting = PLAIN,
+    template: str = "",
 ) -> None:
     """Write the results as lm-eval's own command line would, in place of an earlier write.
 
@@ -196,7 +236,7 @@ def write_lm_eval_layout(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".", dir=folder) as unfinished:
-            _track(Path(unfinished), model, model_args, result)
+            _track(Path(unfinished), model, model_args, result, prompting, template)
             shutil.rmtree(folder / name, ignore_errors=True)
             (Path(unfinished) / name).replace(folder / name)
     except OSError as error:
@@ -206,14 +246,21 @@ def write_lm_eval_layout(
         ) from None
 
 
-def _track(folder: Path, model: str, model_args: Mapping[str, Any], result: dict[str, Any]) -> None:
+def _track(
+    folder: Path,
+    model: str,
+    model_args: Mapping[str, Any],
+    result: dict[str, Any],
+    prompting: Prompting,
+    template: str,
+) -> None:
     tracker = EvaluationTracker(output_path=str(folder))
     tracker.general_config_tracker.log_experiment_args(
         model_source="ladder-eval",
         model_args={"model": model},
-        system_instruction="",
-        chat_template="",
-        fewshot_as_multiturn=False,
+        system_instruction=prompting.system_instruction or "",
+        chat_template=template,
+        fewshot_as_multiturn=prompting.fewshot_as_multiturn,
     )
     samples = result["samples"]
     # lm-eval leaves this empty for a model that it didn't make itself.

@@ -99,7 +99,8 @@ class TextEnd:
         self._tokenizer = tokenizer
         self.until = tuple(until)
         self.think_end = think_end
-        self._hidden = frozenset(tokenizer.all_special_ids)
+        added = tokenizer.added_tokens_decoder.items()
+        self._hidden = {token for token, what in added if what.special}
         ids = tokenizer.encode(think_end, add_special_tokens=False) if think_end else []
         # A special token isn't part of any text, so that it has to be looked for as a token.
         self._think_token = ids[0] if len(ids) == 1 and ids[0] in self._hidden else None

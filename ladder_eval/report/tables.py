@@ -201,9 +201,10 @@ def _model_text(model: ModelRecord) -> str:
         f"weights: {model.weights} (SHA-256 {model.weights_sha256[:12]}); "
         f"{model.dtype} on {model.device}, {tensor_parallel(model)}, "
         f"batch_size {model.batch_size}; "
-        f"BOS: {model.bos}; {model.scored_requests} requests scored "
+        f"prompts {model.prompts}, BOS: {model.bos}; {model.scored_requests} requests scored "
         f"({model.scored_tokens} tokens, {model.scoring_seconds:.1f} s), "
         f"{model.reused_requests} reused, {model.truncated_requests} truncated"
+        f"{f', {model.cut_texts} texts cut' if model.cut_texts else ''}"
     )
 
 

@@ -28,7 +28,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 POOLED: Final = "pooled"
@@ -92,7 +92,9 @@ class ModelRecord:
         weight_bytes_per_rank: Size of each rank's weights; empty if no model was loaded.
         tp_check: Largest difference of 32 log-likelihoods from tp_size 1; None if unchecked.
         batch_size: Rows scored together.
+        prompts: In which form questions were asked, such as "as plain text".
         bos: What was done about a beginning-of-sequence token.
+        cut_texts: Generated texts that ended only because they were as long as they may be.
         truncated_requests: Requests cut to the model's context.
         scored_requests: Requests that this run computed.
         reused_requests: Requests answered from an earlier run's log.
@@ -119,7 +121,9 @@ class ModelRecord:
     weight_bytes_per_rank: tuple[int, ...]
     tp_check: float | None
     batch_size: int
+    prompts: str
     bos: str
+    cut_texts: int
     truncated_requests: int
     scored_requests: int
     reused_requests: int

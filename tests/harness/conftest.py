@@ -43,7 +43,7 @@ def make_lm(tmp_path, tiny_checkpoint):
             max_length=None,
             ladder_layers=0,
             load=None,
-            eos=(257,),
+            eos=(2, 257),
             **settings,
         ):
             config = read_config(folder).with_ladder(ladder_layers)

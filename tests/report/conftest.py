@@ -30,6 +30,8 @@ def model(name, residual, ladder_layers):
         tp_check=None,
         batch_size=8,
         bos="added once",
+        prompts="as plain text",
+        cut_texts=0,
         truncated_requests=2,
         scored_requests=160,
         reused_requests=5,

@@ -58,6 +58,8 @@ def result():
                 tp_check=None,
                 batch_size=8,
                 bos="added",
+                prompts="as plain text",
+                cut_texts=0,
                 truncated_requests=0,
                 scored_requests=4,
                 reused_requests=0,
@@ -133,7 +135,7 @@ def change(result, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 2; use"),
+        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 3; use"),
         (["schema_version"], True, "schema version True"),
         (["schema_version"], ..., "no schema_version"),
         (["seed"], ..., "result lacks seed"),
