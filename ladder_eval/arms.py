@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import (
+    CONFIG_MAPPING,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedTokenizerBase,
+)
 
 from ladder_eval.distributed.shares import shares
 from ladder_eval.errors import CheckpointError, UsageError
@@ -17,6 +22,7 @@ from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.models_file import UserModel, read_models_file
 from ladder_eval.models.registry import MODELS, unknown_model
 from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, peek, select
+from ladder_eval.models.stored import read_json
 from ladder_eval.options import RunOptions
 from ladder_eval.results.speed_records import RANDOM
 from ladder_eval.speed.subject import Subject
@@ -204,9 +210,14 @@ def _arm(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    # A config.json of a format that transformers doesn't know is no use to it, and it would warn.
+    known = read_json(folder / "config.json").get("model_type") in CONFIG_MAPPING
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
+            folder,
+            config=None if known else PretrainedConfig(),
+            local_files_only=True,
+            trust_remote_code=False,
         )
     except Exception as error:  # a damaged file surfaces as anything
         raise CheckpointError(f"The tokenizer in {folder} can't be read: {error!r}.") from None

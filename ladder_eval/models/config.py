@@ -8,7 +8,7 @@ from typing import Any
 from ladder_eval.distributed.shares import Shape
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models import dolomite_config, families
-from ladder_eval.models.config_values import shown
+from ladder_eval.models.config_values import shown, whole
 
 # What a layer can be that is no ladder layer. Each has a file of its own.
 TOPOLOGIES = ("standard", "parallel", "desync-2x", "desync-4x", "no-comm")
@@ -72,11 +72,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in _SIZES:
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise CheckpointError(
-                    f"{name} must be a positive whole number, not {shown(value)}."
-                )
+            value = whole(name, getattr(self, name))
             if value > _LARGEST.get(name, _LARGEST_SIZE):
                 raise CheckpointError(f"{name}={shown(value)} is more than any model has.")
         for name in ("rms_norm_eps", "rope_theta"):

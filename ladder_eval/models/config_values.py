@@ -72,16 +72,23 @@ def require_window(window: object, max_position_embeddings: object) -> None:
     """
     if window is None:
         return
-    for name, value in (
-        ("sliding_window", window),
-        ("max_position_embeddings", max_position_embeddings),
-    ):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise CheckpointError(f"{name} must be a positive whole number, not {shown(value)}.")
-    if window < max_position_embeddings:  # type: ignore[operator]
+    size = whole("sliding_window", window)
+    longest = whole("max_position_embeddings", max_position_embeddings)
+    if size < longest:
         raise CheckpointError(
-            f"sliding_window={shown(window)} is smaller than "
-            f"max_position_embeddings={shown(max_position_embeddings)}, and sliding windows are "
-            f"not supported; set max_position_embeddings to {shown(window)} in config.json to run "
-            "the model on texts that fit in the window."
+            f"sliding_window={shown(size)} is smaller than "
+            f"max_position_embeddings={shown(longest)}, and sliding windows are not supported; set "
+            f"max_position_embeddings to {shown(size)} in config.json to run the model on texts "
+            "that fit in the window."
         )
+
+
+def whole(name: str, value: object) -> int:
+    """A positive whole number.
+
+    Raises:
+        CheckpointError: if it is anything else.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CheckpointError(f"{name} must be a positive whole number, not {shown(value)}.")
+    return value

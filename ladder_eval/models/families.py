@@ -118,17 +118,15 @@ def _require_supported(values: Mapping[str, Any], family: _Family) -> None:
 
 def _window(values: Mapping[str, Any], family: _Family) -> object:
     """The size of the window that some layer has; None if none has one."""
-    window = values.get("sliding_window", family.sliding_window)
-    if family.windows == "some" and not flag(values, "use_sliding_window"):
-        window = None
     types = values.get("layer_types")
     if types is not None and not _are_types(types):
         raise CheckpointError(f"layer_types={shown(types)} is not supported.")
-    if window is None and types and set(types) != {_FULL}:
-        raise CheckpointError("layer_types has windows, but their size is missing.")
-    if family.windows == "some" and not _has_sliding_layers(values, types):
+    window = values.get("sliding_window", family.sliding_window)
+    if family.windows == "some" and not flag(values, "use_sliding_window"):
         window = None
-    return window
+    if window is None and types and set(types) != {_FULL}:
+        raise CheckpointError("layer_types has sliding windows, but none is given; set their size.")
+    return window if family.windows == "all" or _has_sliding_layers(values, types) else None
 
 
 def _are_types(types: object) -> bool:
