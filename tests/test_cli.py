@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import write_checkpoint, write_tokenizer
+from dolomite_files import block_values, dolomite_tensors, write_folder
+from transformers import LlamaForCausalLM
 from typer.testing import CliRunner
 
 import ladder_eval
@@ -296,6 +299,41 @@ def test_unknown_suite_is_one_sentence(word, tiny_checkpoint):
     expected = f"Unknown suite '{word}'; known are quick."
     assert refused("run", "--model", tiny_checkpoint, "--suite", word) == expected
     assert refused("data", "fetch", word) == expected
+
+
+def test_a_fused_checkpoint_scores_as_the_model_it_is_made_of(tmp_path, tiny_data):
+    plain = write_checkpoint(tmp_path / "plain")
+    model = LlamaForCausalLM.from_pretrained(plain)
+    fused = tmp_path / "fused"
+    write_folder(fused, block_values(model, "ladder_residual"), dolomite_tensors(model))
+    write_tokenizer(fused)
+    words = ("--tasks", "piqa,arc_easy", "--data-dir", tiny_data, "--device", "cpu")
+    words += ("--no-speed", "--output-dir", tmp_path / "runs", "--json", "--no-baseline")
+    stored = from_json(invoke("run", "--model", fused, *words).stdout)
+    converted = from_json(invoke("run", "--model", plain, "--residual", "ladder", *words).stdout)
+    assert stored.models[0].ladder_layers == converted.models[0].ladder_layers == (0, 1, 2, 3)
+    assert stored.models[0].adaptation == "as trained"
+    values = [[score.value for score in result.scores] for result in (stored, converted)]
+    assert values[0] == values[1]
+    assert len(values[0]) >= 2
+
+
+def test_pickled_weights_are_refused(tmp_path, tiny_checkpoint):
+    folder = tmp_path / "pickled"
+    shutil.copytree(tiny_checkpoint, folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    sentence = refused("run", "--model", folder, "--tasks", "piqa", "--device", "cpu")
+    assert "pickled weights can carry code and aren't read; convert them" in sentence
+
+
+def test_a_window_that_matters_is_refused_with_the_way_out(tmp_path, tiny_checkpoint):
+    folder = tmp_path / "windowed"
+    shutil.copytree(tiny_checkpoint, folder)
+    values = json.loads((folder / "config.json").read_text())
+    values |= {"model_type": "mistral", "sliding_window": 100}
+    (folder / "config.json").write_text(json.dumps(values))
+    sentence = refused("run", "--model", folder, "--tasks", "piqa", "--device", "cpu")
+    assert "set max_position_embeddings to 100 in config.json" in sentence
 
 
 def test_residual_that_contradicts_the_checkpoint_is_refused(tmp_path, tiny_checkpoint):

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import (
+    CONFIG_MAPPING,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedTokenizerBase,
+)
 
 from ladder_eval.distributed.shares import shares
 from ladder_eval.errors import CheckpointError
 from ladder_eval.execution import Execution
 from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
 from ladder_eval.models.selection import SelectedModel
+from ladder_eval.models.stored import read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,9 +82,14 @@ def arm_of(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    # A config.json of a format that transformers doesn't know is no use to it, and it would warn.
+    known = read_json(folder / "config.json").get("model_type") in CONFIG_MAPPING
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
+            folder,
+            config=None if known else PretrainedConfig(),
+            local_files_only=True,
+            trust_remote_code=False,
         )
     except Exception as error:  # a damaged file surfaces as anything
         raise CheckpointError(f"The tokenizer in {folder} can't be read: {error!r}.") from None
@@ -96,11 +107,7 @@ def _end_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase) -> tuple[int, 
 
 
 def _eos(file: Path) -> list[int]:
-    try:
-        values = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        found = values.get("eos_token_id")
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{file} is not readable JSON: {error}.") from None
+    found = read_json(file).get("eos_token_id") if file.is_file() else None
     tokens = found if isinstance(found, list) else [] if found is None else [found]
     if wrong := [token for token in tokens if type(token) is not int]:
         raise CheckpointError(f"{file} has the eos_token_id {wrong[0]!r}; give token ids.")

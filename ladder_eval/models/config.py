@@ -7,9 +7,8 @@ from typing import Any
 
 from ladder_eval.distributed.shares import Shape
 from ladder_eval.errors import CheckpointError
-
-# Model types whose decoder is the Llama family's. `llamaLadder` is the ladder authors' own.
-SUPPORTED_MODEL_TYPES = ("llama", "llamaLadder")
+from ladder_eval.models import dolomite_config, families
+from ladder_eval.models.config_values import shown, whole
 
 # What a layer can be that is no ladder layer. Each has a file of its own.
 TOPOLOGIES = ("standard", "parallel", "desync-2x", "desync-4x", "no-comm")
@@ -47,6 +46,9 @@ class ModelConfig:
     in ascending order: none is a standard model, all a ladder model, some a hybrid. `topology` is
     the residual of the layers that aren't ladder layers, one of TOPOLOGIES.
 
+    Families differ in two flags: `qkv_bias`, biases on query, key and value (Qwen 2), and
+    `qk_norm`, a norm of each head's query and key before they are rotated (Qwen 3).
+
     Raises:
         CheckpointError: if a size is not positive or the sizes don't fit together.
     """
@@ -63,14 +65,16 @@ class ModelConfig:
     rope_theta: float
     rope_scaling: RopeScaling | None = None
     tie_word_embeddings: bool
+    qkv_bias: bool = False
+    qk_norm: bool = False
     ladder_layers: tuple[int, ...] = ()
     topology: str = "standard"
 
     def __post_init__(self) -> None:
         for name in _SIZES:
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise CheckpointError(f"{name} must be a positive whole number, not {value!r}.")
+            value = whole(name, getattr(self, name))
+            if value > _LARGEST.get(name, _LARGEST_SIZE):
+                raise CheckpointError(f"{name}={shown(value)} is more than any model has.")
         for name in ("rms_norm_eps", "rope_theta"):
             _require_positive(name, getattr(self, name))
         if self.topology not in TOPOLOGIES:
@@ -120,6 +124,10 @@ class ModelConfig:
         key_and_value = 2 * self.hidden_size * self.num_key_value_heads * self.head_dim
         mlp = 3 * self.hidden_size * self.intermediate_size
         layer = query_and_output + key_and_value + mlp + 2 * self.hidden_size
+        if self.qkv_bias:
+            layer += (self.num_attention_heads + 2 * self.num_key_value_heads) * self.head_dim
+        if self.qk_norm:
+            layer += 2 * self.head_dim
         embeddings = self.vocab_size * self.hidden_size * (1 if self.tie_word_embeddings else 2)
         return self.num_hidden_layers * layer + embeddings + self.hidden_size
 
@@ -152,8 +160,10 @@ _SIZES = (
     "max_position_embeddings",
 )
 
-# Hundreds of times the largest published model: only a damaged configuration has more.
+# Far beyond any published model: only a damaged configuration has more.
 _MOST_PARAMETERS = 10**15
+_LARGEST_SIZE = 2**40
+_LARGEST = {"num_hidden_layers": 10**4, "num_attention_heads": 10**5}
 
 
 def _require_positive(name: str, value: float) -> None:
@@ -173,50 +183,51 @@ def parse_ladder_layers(value: object, total: int) -> tuple[int, ...]:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= total:
-            raise CheckpointError(f"ladder_layers={value} must be between 0 and {total} layers.")
+            raise CheckpointError(
+                f"ladder_layers={shown(value)} must be between 0 and {total} layers."
+            )
         return tuple(range(total - value, total))
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
-        raise CheckpointError(f"ladder_layers must be a number or a list, not {value!r}.")
+        raise CheckpointError(f"ladder_layers must be a number or a list, not {shown(value)}.")
     layers = list(value)
     valid = all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < total for i in layers)
     if not valid or len(set(layers)) != len(layers):
         raise CheckpointError(
-            f"ladder_layers={layers} must name different layers from 0 to {total - 1}."
+            f"ladder_layers={shown(layers)} must name different layers from 0 to {total - 1}."
         )
     return tuple(sorted(layers))
 
 
 def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
-    """Read the content of a Hugging Face `config.json`.
+    """Read the content of a `config.json`: Hugging Face's, or dolomite-engine's.
 
     `ladder_layers` decides the residual, whatever `model_type` or `architectures` say, so that a
     ladder checkpoint is never taken for a dense one.
 
     Raises:
-        CheckpointError: if the model is not of the Llama family, or a field is missing or wrong.
+        CheckpointError: if the model does what isn't supported, or a field is missing or wrong.
     """
-    _require_supported(values)
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in MODEL_TYPES:
+        known = ", ".join(MODEL_TYPES)
+        raise CheckpointError(f"model_type {shown(kind)} is not supported; known are {known}.")
     try:
-        heads = values["num_attention_heads"]
-        config = ModelConfig(
-            hidden_size=values["hidden_size"],
-            intermediate_size=values["intermediate_size"],
-            num_hidden_layers=values["num_hidden_layers"],
-            num_attention_heads=heads,
-            num_key_value_heads=_or(values.get("num_key_value_heads"), heads),
-            head_dim=_or(values.get("head_dim"), values["hidden_size"] // heads),
-            vocab_size=values["vocab_size"],
-            max_position_embeddings=values["max_position_embeddings"],
-            rms_norm_eps=float(values["rms_norm_eps"]),
-            rope_theta=_rope_theta(values),
-            rope_scaling=_rope_scaling(values),
-            tie_word_embeddings=_flag(values, "tie_word_embeddings"),
-        )
+        fields = MODEL_TYPES[kind](values)
+        scaling = fields.pop("rope_scaling")
+        ladder_layers = fields.pop("ladder_layers")
+        rope_scaling = None if scaling is None else RopeScaling(**scaling)
+        config = ModelConfig(rope_scaling=rope_scaling, **fields)
     except KeyError as error:
         raise CheckpointError(f"config.json has no {error.args[0]}.") from None
     except (TypeError, ValueError, ArithmeticError) as error:
         raise CheckpointError(f"config.json has a value of the wrong kind: {error}.") from None
-    return config.with_ladder(_or(values.get("ladder_layers"), 0))
+    return config.with_ladder(ladder_layers)
+
+
+# model_type → what reads the fields of a configuration of it, as arguments of ModelConfig.
+MODEL_TYPES = dict.fromkeys(families.MODEL_TYPES, families.fields) | dict.fromkeys(
+    dolomite_config.MODEL_TYPES, dolomite_config.fields
+)
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:
@@ -229,70 +240,10 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     scaling, ladder_layers = values.pop("rope_scaling"), values.pop("ladder_layers")
     if values.pop("topology") != "standard":
         raise CheckpointError(f"There is no checkpoint format for {config.residual} models.")
+    kind = families.written_as(
+        qkv_bias=values.pop("qkv_bias"), qk_norm=values.pop("qk_norm"), ladder=bool(ladder_layers)
+    )
     values["rope_scaling"] = None if scaling is None else {"rope_type": "llama3", **scaling}
     if ladder_layers:
         values["ladder_layers"] = list(ladder_layers)
-    kind = "llamaLadder" if ladder_layers else "llama"
-    return {
-        "model_type": kind,
-        "architectures": ["LlamaForCausalLM"],
-        "hidden_act": "silu",
-    } | values
-
-
-def _or(value: Any, otherwise: Any) -> Any:
-    return otherwise if value is None else value
-
-
-def _flag(values: Mapping[str, Any], name: str) -> bool:
-    value = _or(values.get(name), False)
-    if not isinstance(value, bool):
-        raise CheckpointError(f"{name} must be true or false, not {value!r}.")
-    return value
-
-
-def _require_supported(values: Mapping[str, Any]) -> None:
-    kind = values.get("model_type")
-    if kind not in SUPPORTED_MODEL_TYPES:
-        known = ", ".join(SUPPORTED_MODEL_TYPES)
-        raise CheckpointError(f"model_type {kind!r} is not supported; known are {known}.")
-    if kind == "llamaLadder" and values.get("ladder_layers") is None:
-        raise CheckpointError(
-            "config.json says llamaLadder but not which layers; set ladder_layers in it."
-        )
-    if values.get("hidden_act", "silu") != "silu":
-        raise CheckpointError(f"hidden_act {values['hidden_act']!r} is not supported; silu is.")
-    for flag in ("attention_bias", "mlp_bias"):
-        if _flag(values, flag):
-            raise CheckpointError(f"{flag}=true is not supported; only models without biases are.")
-    if values.get("quantization_config"):
-        raise CheckpointError("Quantised safetensors are not supported; use the original weights.")
-
-
-def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    # transformers 5 writes rope_parameters, earlier versions rope_scaling.
-    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    if not isinstance(rope, Mapping) or any(isinstance(value, Mapping) for value in rope.values()):
-        raise CheckpointError(f"config.json has a rope_scaling of an unknown form: {rope!r}.")
-    if _or(rope.get("partial_rotary_factor", values.get("partial_rotary_factor")), 1) != 1:
-        raise CheckpointError("partial_rotary_factor is not supported; only 1 is.")
-    return rope
-
-
-def _rope_theta(values: Mapping[str, Any]) -> float:
-    return float(_or(_rope(values).get("rope_theta"), values.get("rope_theta", 10000.0)))
-
-
-def _rope_scaling(values: Mapping[str, Any]) -> RopeScaling | None:
-    rope = _rope(values)
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind == "default":
-        return None
-    if kind != "llama3":
-        raise CheckpointError(f"rope_type {kind!r} is not supported; default and llama3 are.")
-    return RopeScaling(
-        factor=float(rope["factor"]),
-        low_freq_factor=float(rope["low_freq_factor"]),
-        high_freq_factor=float(rope["high_freq_factor"]),
-        original_max_position_embeddings=int(rope["original_max_position_embeddings"]),
-    )
+    return {"hidden_act": "silu"} | kind | values

@@ -91,18 +91,21 @@ class Attention(nn.Module):
         query, own_query = config.num_attention_heads * width, _channels(share.query_heads, width)
         key, own_key = config.num_key_value_heads * width, _channels(share.kv_heads, width)
         self.head_dim = width
-        self.q_proj = ColumnParallelLinear(config.hidden_size, query, own_query)
-        self.k_proj = ColumnParallelLinear(config.hidden_size, key, own_key)
-        self.v_proj = ColumnParallelLinear(config.hidden_size, key, own_key)
-        self.o_proj = RowParallelLinear(query, config.hidden_size, own_query)
+        hidden, bias = config.hidden_size, config.qkv_bias
+        self.q_proj = ColumnParallelLinear(hidden, query, own_query, bias=bias)
+        self.k_proj = ColumnParallelLinear(hidden, key, own_key, bias=bias)
+        self.v_proj = ColumnParallelLinear(hidden, key, own_key, bias=bias)
+        self.o_proj = RowParallelLinear(query, hidden, own_query)
+        self.q_norm = RMSNorm(width, config.rms_norm_eps) if config.qk_norm else nn.Identity()
+        self.k_norm = RMSNorm(width, config.rms_norm_eps) if config.qk_norm else nn.Identity()
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """Attend from each row of x, [batch, seq, hidden], to it and to what is cached of it.
 
         The result is a partial sum of the same shape.
         """
-        query = apply_rotary(self._heads(self.q_proj(x)), context)
-        key = apply_rotary(self._heads(self.k_proj(x)), context)
+        query = apply_rotary(self.q_norm(self._heads(self.q_proj(x))), context)
+        key = apply_rotary(self.k_norm(self._heads(self.k_proj(x))), context)
         value = self._heads(self.v_proj(x))
         if context.cache is not None:
             key, value = context.cache.append(key, value)

@@ -27,7 +27,7 @@ def random_model(
     state = {}
     for name, weight in model.named_parameters():  # a tied head isn't named again
         state[name] = torch.ones(weight.shape, dtype=dtype, device=device)
-        if weight.dim() > 1:  # the norms' weights stay 1
+        if weight.dim() > 1 or name.endswith(".bias"):  # the norms' weights stay 1
             state[name].normal_(0, _STANDARD_DEVIATION, generator=generator)
     model.load_state_dict(state, assign=True, strict=not config.tie_word_embeddings)
     if config.tie_word_embeddings:

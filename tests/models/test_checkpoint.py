@@ -20,9 +20,9 @@ from ladder_eval.models.checkpoint import (
     load_model,
     read_config,
     tokenizer_sha256,
-    weight_files,
     weights_sha256,
 )
+from ladder_eval.models.stored import weight_files
 
 CPU = torch.device("cpu")
 
@@ -177,8 +177,8 @@ class TestDamage:
         assert "is not readable JSON" in refusal(folder)
 
     def test_a_configuration_that_is_refused_names_its_folder(self, folder):
-        edit_config(folder, model_type="mistral")
-        assert "mistral" in refusal(folder)
+        edit_config(folder, model_type="mixtral")
+        assert "mixtral" in refusal(folder)
 
     def test_sizes_no_machine_has(self, folder):
         edit_config(folder, vocab_size=2**60)

@@ -11,7 +11,7 @@ from thread_ranks import on_ranks
 
 from ladder_eval.distributed.tensor_parallel import TensorParallel
 from ladder_eval.errors import CheckpointError
-from ladder_eval.models import checkpoint
+from ladder_eval.models import stored as stored_files
 from ladder_eval.models.checkpoint import load_model, read_config
 
 # Heads of 8 channels: rank 0 holds 6 query and 2 key-value heads, rank 1 three and one.
@@ -126,9 +126,6 @@ def test_only_own_slices_are_read(uneven, monkeypatch, size):
         def __init__(self, file):
             self._file = file
 
-        def keys(self):
-            return self._file.keys()
-
         def get_slice(self, name):
             return Recording(self._file.get_slice(name), read)
 
@@ -137,7 +134,7 @@ def test_only_own_slices_are_read(uneven, monkeypatch, size):
         with safe_open(file, framework=framework) as tensors:
             yield File(tensors)  # which has no get_tensor
 
-    monkeypatch.setattr(checkpoint, "safe_open", recording)
+    monkeypatch.setattr(stored_files, "safe_open", recording)
     for rank in range(size):
         read.clear()
         model = part(uneven, rank, size)
