@@ -64,7 +64,7 @@ def run(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="Candidate: a named model, checkpoint folder or GGUF file. Can be repeated.",
+            help="Candidate: a named model, folder, GGUF file or Hub id. Can be repeated.",
             show_default="hybrid_ladder_smollm2_135m_10l",
         ),
     ] = None,
@@ -76,10 +76,10 @@ def run(
         bool | None, typer.Option("--no-baseline", help="Evaluate the candidates alone.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="The candidate's checkpoint: a folder or GGUF file.")
+        str | None, typer.Option(help="The candidate's checkpoint: a folder, GGUF file or Hub id.")
     ] = None,
     baseline_checkpoint: Annotated[
-        Path | None, typer.Option(help="The baseline's checkpoint.")
+        str | None, typer.Option(help="The baseline's checkpoint.")
     ] = None,
     models_file: Annotated[
         Path | None, typer.Option(help="YAML file of names and checkpoints.")
@@ -167,7 +167,7 @@ def bench(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Shape: a named model, or a folder with a config.json.",
+            help="Shape: a named model, a folder with a config.json, or a Hub id.",
             show_default="smollm2_135m",
         ),
     ] = None,

@@ -14,6 +14,7 @@ from ladder_eval.errors import CheckpointError, UsageError
 from ladder_eval.execution import Execution
 from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.hub_id import Place
 from ladder_eval.models.models_file import UserModel, read_models_file
 from ladder_eval.models.registry import MODELS, unknown_model
 from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, peek, select
@@ -162,7 +163,7 @@ def _user_models(options: RunOptions) -> dict[str, UserModel]:
     return users
 
 
-def _give(users: dict[str, UserModel], name: str, checkpoint: Path) -> None:
+def _give(users: dict[str, UserModel], name: str, checkpoint: Place) -> None:
     if name not in MODELS and name not in users:
         raise unknown_model(name, users)  # a mistyped name would lose its residual
     known = users.get(name, UserModel(name=name, checkpoint=checkpoint))

@@ -22,7 +22,13 @@ from ladder_eval.models.config import ModelConfig, config_from_hf
 from ladder_eval.models.parallel_layers import Shard
 from ladder_eval.models.transformer import Transformer
 
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _SHOWN_PROBLEMS = 10

