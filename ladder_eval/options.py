@@ -121,7 +121,7 @@ def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
     values |= flags
     choice = ResidualChoice(
         residual=values.pop("residual", None),
-        ladder_layers=_ladder_layers(values.pop("ladder_layers", None)),
+        ladder_layers=parse_layers(values.pop("ladder_layers", None)),
     )
     converted: dict[str, Any] = {
         name: _CONVERT[name](name, value) for name, value in values.items()
@@ -149,8 +149,12 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _ladder_layers(value: object) -> int | tuple[int, ...] | None:
-    """`10` is the last ten layers, `3,7` those two and `7,` that one; lists are lists."""
+def parse_layers(value: object) -> int | tuple[int, ...] | None:
+    """`10` is the last ten layers, `3,7` those two and `7,` that one; lists are lists.
+
+    Raises:
+        UsageError: if it is neither.
+    """
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str):

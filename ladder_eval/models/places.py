@@ -13,6 +13,7 @@ from ladder_eval.models.checkpoint import TOKENIZER_FILES, read_config
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.gguf import convert_gguf, read_gguf_config
 from ladder_eval.models.hub_id import HubId, Place
+from ladder_eval.models.label import read_label
 
 _WEIGHTS = "model*.safetensors"
 
@@ -76,8 +77,11 @@ def origin(place: Place, folder: Path) -> str:
         folder: The checkpoint folder that it stands for.
     """
     if isinstance(place, HubId):  # the Hub's cache names its folders after the commit
-        return f"{place.repo_id} at {folder.name} from the Hugging Face Hub"
-    return str(place.resolve())
+        words = f"{place.repo_id} at {folder.name} from the Hugging Face Hub"
+    else:
+        words = str(place.resolve())
+    label = read_label(folder)
+    return words if label is None else f"{words}, converted from {label.source}"
 
 
 def from_hub(hub: HubId, notify: Callable[[str], None]) -> Path:

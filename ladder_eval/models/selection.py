@@ -12,6 +12,7 @@ from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.hub_id import HubId, Place, find_place, place_name
+from ladder_eval.models.label import read_label
 from ladder_eval.models.models_file import UserModel
 from ladder_eval.models.named import (
     AS_GIVEN,
@@ -155,7 +156,7 @@ def _select_named(
         folder=folder,
         config=model.config,
         weights=words,
-        adaptation=AS_TRAINED if stored == model.config else model.adaptation,
+        adaptation=_as_stored(folder) if stored == model.config else model.adaptation,
         baseline=model.baseline,
     )
 
@@ -186,7 +187,7 @@ def _select_user(user: UserModel, notify: Callable[[str], None]) -> SelectedMode
         found,
         name=user.name,
         config=config,
-        adaptation=AS_TRAINED if config == found.config else _adaptation(config, AS_GIVEN),
+        adaptation=found.adaptation if config == found.config else _adaptation(config, AS_GIVEN),
         baseline=user.baseline,
     )
 
@@ -198,9 +199,15 @@ def _select_place(place: Place, notify: Callable[[str], None]) -> SelectedModel:
         folder=folder,
         config=read_config(folder),
         weights=origin(place, folder),
-        adaptation=AS_TRAINED,
+        adaptation=_as_stored(folder),
         baseline=None,
     )
+
+
+def _as_stored(folder: Path | None) -> str:
+    """What was done to a checkpoint for the residual that its configuration names."""
+    label = None if folder is None else read_label(folder)
+    return AS_TRAINED if label is None else label.adaptation
 
 
 def _converted(found: SelectedModel, config: ModelConfig, model: str) -> SelectedModel:
