@@ -261,7 +261,7 @@ def convert(
         terminal = Terminal()
         with terminal.working("converting"):
             from ladder_eval.models import convert as job
-            from ladder_eval.models.selection import WeightSources
+            from ladder_eval.models.weight_sources import WeightSources
 
             sources = WeightSources(
                 model_dir=model_dir, prefer_hub=bool(prefer_hub), notify=terminal.say

@@ -17,7 +17,8 @@ from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.hub_id import Place
 from ladder_eval.models.models_file import UserModel, read_models_file
 from ladder_eval.models.registry import MODELS, unknown_model
-from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, peek, select
+from ladder_eval.models.selection import SelectedModel, dense_baseline, peek, select
+from ladder_eval.models.weight_sources import WeightSources
 from ladder_eval.options import RunOptions
 from ladder_eval.results.speed_records import RANDOM
 from ladder_eval.speed.subject import Subject

