@@ -27,6 +27,7 @@ app.add_typer(data_app, name="data", invoke_without_command=True)
 Suite = Annotated[str | None, typer.Option(help="Suite to run.", show_default="quick")]
 Tasks = Annotated[str | None, typer.Option(help="Tasks to run instead, separated by commas.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with benchmark data.")]
+ModelDir = Annotated[Path | None, typer.Option(help="Folder with the weights of named models.")]
 PreferHub = Annotated[
     bool | None,
     typer.Option(
@@ -64,7 +65,7 @@ def run(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="Candidate: a named model, checkpoint folder or GGUF file. Can be repeated.",
+            help="Candidate: a named model, folder, GGUF file or Hub id. Can be repeated.",
             show_default="hybrid_ladder_smollm2_135m_10l",
         ),
     ] = None,
@@ -76,10 +77,10 @@ def run(
         bool | None, typer.Option("--no-baseline", help="Evaluate the candidates alone.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="The candidate's checkpoint: a folder or GGUF file.")
+        str | None, typer.Option(help="The candidate's checkpoint: a folder, GGUF file or Hub id.")
     ] = None,
     baseline_checkpoint: Annotated[
-        Path | None, typer.Option(help="The baseline's checkpoint.")
+        str | None, typer.Option(help="The baseline's checkpoint.")
     ] = None,
     models_file: Annotated[
         Path | None, typer.Option(help="YAML file of names and checkpoints.")
@@ -143,9 +144,7 @@ def run(
     output_len: Annotated[
         int | None, typer.Option(help="Tokens generated after it.", show_default="16")
     ] = None,
-    model_dir: Annotated[
-        Path | None, typer.Option(help="Folder with the weights of named models.")
-    ] = None,
+    model_dir: ModelDir = None,
     data_dir: DataDir = None,
     prefer_hub: PreferHub = None,
     output_dir: Annotated[
@@ -182,7 +181,7 @@ def bench(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Shape: a named model, or a folder with a config.json.",
+            help="Shape: a named model, a folder with a config.json, or a Hub id.",
             show_default="smollm2_135m",
         ),
     ] = None,
@@ -251,6 +250,39 @@ def bench(
         result, folder = job.bench(options, terminal)
         _print_result(result, as_json=json)
         terminal.say(f"Everything is in {folder}.")
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        str, typer.Argument(help="Dense model: a name, checkpoint folder, GGUF file or Hub id.")
+    ],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    ladder_layers: Annotated[
+        str | None,
+        typer.Option(help="Ladder layers: 16 (the last sixteen) or 3,7.", show_default="all"),
+    ] = None,
+    residual: Annotated[str, typer.Option(help="Only ladder has a checkpoint format.")] = "ladder",
+    model_dir: ModelDir = None,
+    prefer_hub: PreferHub = None,
+) -> None:
+    """Write a dense checkpoint as a llamaLadder folder, without retraining."""
+    with _sentences(interrupted="nothing was written"):
+        from ladder_eval.models.choice import ResidualChoice
+        from ladder_eval.options import parse_layers
+        from ladder_eval.terminal import Terminal
+
+        choice = ResidualChoice(residual=residual, ladder_layers=parse_layers(ladder_layers))
+        terminal = Terminal()
+        with terminal.working("converting"):
+            from ladder_eval.models import convert as job
+            from ladder_eval.models.weight_sources import WeightSources
+
+            sources = WeightSources(
+                model_dir=model_dir, prefer_hub=bool(prefer_hub), notify=terminal.say
+            )
+            written = job.convert(source, out, choice=choice, sources=sources)
+        typer.echo(str(written))
 
 
 @app.command()
@@ -375,7 +407,9 @@ def _print_result(result: "RunResult", *, as_json: bool) -> None:
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
+def _sentences(
+    interrupted: str = "what was finished is kept, and `run` goes on from it",
+) -> Iterator[None]:
     """Turn what the user can put right into one sentence and exit code 2."""
     try:
         yield
@@ -383,7 +417,7 @@ def _sentences() -> Iterator[None]:
         typer.echo(f"ladder-eval: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        typer.echo("Interrupted; what was finished is kept, and `run` goes on from it.", err=True)
+        typer.echo(f"Interrupted; {interrupted}.", err=True)
         raise typer.Exit(130) from None
 
 

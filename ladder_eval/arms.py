@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ladder_eval.distributed.shares import shares
 from ladder_eval.errors import UsageError
 from ladder_eval.harness.arm import Arm, arm_of
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.hub_id import Place
 from ladder_eval.models.models_file import UserModel, read_models_file
 from ladder_eval.models.registry import MODELS, unknown_model
-from ladder_eval.models.selection import SelectedModel, WeightSources, dense_baseline, peek, select
+from ladder_eval.models.selection import SelectedModel, dense_baseline, peek, select
+from ladder_eval.models.weight_sources import WeightSources
 from ladder_eval.options import RunOptions
 from ladder_eval.results.speed_records import RANDOM
 from ladder_eval.speed.subject import Subject
@@ -127,7 +128,7 @@ def _user_models(options: RunOptions) -> dict[str, UserModel]:
     return users
 
 
-def _give(users: dict[str, UserModel], name: str, checkpoint: Path) -> None:
+def _give(users: dict[str, UserModel], name: str, checkpoint: Place) -> None:
     if name not in MODELS and name not in users:
         raise unknown_model(name, users)  # a mistyped name would lose its residual
     known = users.get(name, UserModel(name=name, checkpoint=checkpoint))

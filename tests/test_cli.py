@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import write_checkpoint, write_tokenizer
 from dolomite_files import block_values, dolomite_tensors, write_folder
+from tiny_checkpoint import write_checkpoint, write_tokenizer
 from transformers import LlamaForCausalLM
 from typer.testing import CliRunner
 
@@ -95,6 +95,73 @@ def test_run_takes_a_file_and_flags_win(tmp_path, tiny_checkpoint, tiny_data):
     assert (result.limit, result.seed, result.baseline) == (6, 4, None)
     assert result.tasks[0].documents == 6
     assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+@pytest.mark.parametrize("layers", ["3,1", "2"])
+def test_a_converted_folder_answers_as_its_source_does(
+    tmp_path, tiny_checkpoint, tiny_data, layers
+):
+    done = invoke("convert", tiny_checkpoint, tmp_path / "out", "--ladder-layers", layers)
+    assert done.exit_code == 0, done.output
+    which = {"3,1": "1, 3", "2": "the last 2"}[layers]
+    assert done.stdout == (
+        f"Written to {tmp_path / 'out'}: 38 tensors, 0.7 MB, ladder layers: {which} of 4; "
+        "converted without retraining.\n"
+    )
+    common = ("--tasks", "piqa", "--data-dir", tiny_data, "--device", "cpu", "--no-speed", "--json")
+    ways = (
+        ("--model", tmp_path / "out", "--baseline", tiny_checkpoint),
+        ("--model", tiny_checkpoint, "--ladder-layers", layers),
+    )
+    results = [from_json(invoke("run", *way, *common).stdout) for way in ways]
+    folder, options = (result.models[-1] for result in results)
+    assert folder.name == "out"
+    assert folder.ladder_layers == options.ladder_layers
+    assert folder.adaptation == options.adaptation == "converted without retraining"
+    logs = [next(Path("runs").glob(f"*/requests/{m.name}.jsonl")) for m in (folder, options)]
+    answers = [
+        [json.loads(line)["answer"] for line in log.read_text().splitlines()] for log in logs
+    ]
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 40
+    assert [c.difference for c in results[0].comparisons] == [
+        c.difference for c in results[1].comparisons
+    ]
+
+
+def test_an_interrupted_conversion_is_told(monkeypatch, tmp_path, tiny_checkpoint):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ladder_eval.models.convert.write_safetensors", interrupted)
+    done = invoke("convert", tiny_checkpoint, tmp_path / "out")
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert done.stderr == "Interrupted; nothing was written.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("no-such-model", "out"), "Unknown model 'no-such-model': it is neither"),
+        (
+            ("hybrid_ladder_smollm2_135m_10l", "out"),
+            "is hybrid ladder already; name a dense model.",
+        ),
+        (("standard_3b", "out"), "No weights of standard_3b are known; name its checkpoint folder"),
+        (("smollm2_135m", "full"), "full exists and is no empty folder; name another one."),
+        (("smollm2_135m", "out", "--ladder-layers", "x"), "--ladder-layers 'x' must be a number"),
+        (("smollm2_135m", "out", "--ladder-layers", "31"), "must be between 0 and 30 layers."),
+        (("smollm2_135m", "out", "--ladder-layers", "0"), "needs ladder layers; drop"),
+        (("smollm2_135m", "out", "--residual", "parallel"), "There is no checkpoint format for"),
+        (("smollm2_135m", "out", "--residual", "lader"), "Unknown residual 'lader'"),
+    ],
+)
+def test_wrong_conversions_are_one_sentence(tmp_path, words, sentence):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert sentence in refused("convert", *words)
+    assert {place.name for place in tmp_path.iterdir()} <= {"full", "cache"}
 
 
 def test_report_prints_a_run_again(finished):
@@ -446,7 +513,8 @@ def test_help_and_lists_need_no_torch():
 import sys
 import ladder_eval, ladder_eval.__main__, ladder_eval.options, ladder_eval.results.store
 from typer.testing import CliRunner
-commands = (["--help"], ["run", "--help"], ["bench", "--help"], ["--version"], ["models"])
+helps = [[name, "--help"] for name in ("run", "bench", "convert")]
+commands = (["--help"], *helps, ["--version"], ["models"])
 for command in commands:
     assert CliRunner().invoke(ladder_eval.__main__.app, command).exit_code == 0, command
 print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modules])
@@ -464,7 +532,16 @@ print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modu
 
 @pytest.mark.parametrize(
     "command",
-    [["run"], ["bench"], ["models"], ["tasks"], ["data"], ["data", "fetch"], ["report"]],
+    [
+        ["run"],
+        ["bench"],
+        ["convert"],
+        ["models"],
+        ["tasks"],
+        ["data"],
+        ["data", "fetch"],
+        ["report"],
+    ],
 )
 def test_every_command_has_help(command):
     done = invoke(*command, "--help")

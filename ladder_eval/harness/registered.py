@@ -23,7 +23,8 @@ from ladder_eval.execution import Execution, execution_of
 from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
 from ladder_eval.harness.arm import Arm, arm_of
 from ladder_eval.models.choice import ResidualChoice
-from ladder_eval.models.selection import WeightSources, select
+from ladder_eval.models.selection import select
+from ladder_eval.models.weight_sources import WeightSources
 from ladder_eval.results.requests import RequestLog
 
 _DTYPES = ("auto", "float32", "bfloat16", "float16")

