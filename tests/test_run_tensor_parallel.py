@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 import ladder_eval
 import ladder_eval.accuracy
-import ladder_eval.arms
 import ladder_eval.run
 from ladder_eval.__main__ import app
-from ladder_eval.arms import Arm
 from ladder_eval.engine import ranks
 from ladder_eval.errors import UsageError
-from ladder_eval.models import checkpoint, selection
+from ladder_eval.harness import arm
+from ladder_eval.harness.arm import Arm
+from ladder_eval.models import checkpoint, stored, weight_sources
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.named import AS_TRAINED
 from ladder_eval.models.selection import SelectedModel
@@ -187,7 +187,7 @@ def test_answers_of_desync_are_never_taken_at_another_tp_size(ask, tmp_path):
 
 def arm_of(model, tp_size):
     hashes = {"weights_sha256": "w", "tokenizer_sha256": "t"}
-    return Arm(model=model, folder=model.folder, tokenizer=None, tp_size=tp_size, **hashes)
+    return Arm(model=model, folder=model.folder, tokenizer=None, eos=(), tp_size=tp_size, **hashes)
 
 
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ def command(ask, output, **changes):
 def test_a_tp_size_that_cannot_work_is_refused_before_anything_is_read(
     ask, tmp_path, monkeypatch, model, tp, sentence
 ):
-    monkeypatch.setattr(selection, "fetch_wheel", never)
-    monkeypatch.setattr(checkpoint, "safe_open", never)
-    monkeypatch.setattr(ladder_eval.arms, "weights_sha256", never)
+    monkeypatch.setattr(weight_sources, "fetch_wheel", never)
+    monkeypatch.setattr(stored, "safe_open", never)
+    monkeypatch.setattr(arm, "weights_sha256", never)
     monkeypatch.setattr(ladder_eval.run, "prepare", never)
     monkeypatch.setattr(ranks, "load_model", never)
     arguments = ["run", "--model", model or ask.model[0], "--tp", tp, "--output-dir", tmp_path]
