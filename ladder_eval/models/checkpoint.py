@@ -46,8 +46,12 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Hash of the content of all weight files, and of how they are to be read."""
-    hashes = [sha256_file(file) for file in weight_files(folder)]
+    """Hash of the content of all weight files, and of how they are to be read.
+
+    Raises:
+        CheckpointError: if there are none, or they can't be read.
+    """
+    hashes = [_sha256(file) for file in weight_files(folder)]
     variant = layout_of(folder, read_config(folder)).variant
     return _combined([*hashes, variant] if variant else hashes)
 
@@ -56,12 +60,12 @@ def tokenizer_sha256(folder: Path) -> str:
     """Hash of the content of all tokenizer files.
 
     Raises:
-        CheckpointError: if the folder has no tokenizer.json.
+        CheckpointError: if the folder has no tokenizer.json, or a file can't be read.
     """
     if not is_file(folder / "tokenizer.json"):
         raise CheckpointError(f"{folder} has no tokenizer.json; copy the model's tokenizer there.")
     files = (folder / name for name in TOKENIZER_FILES)
-    return _combined(f"{file.name}:{sha256_file(file)}" for file in files if is_file(file))
+    return _combined(f"{file.name}:{_sha256(file)}" for file in files if is_file(file))
 
 
 def load_model(
@@ -113,6 +117,9 @@ def tensor_layout(folder: Path, config: ModelConfig) -> dict[str, tuple[str, tup
         CheckpointError: as `load_model`.
     """
     contents, shapes = _whole_contents(folder, config)
+    if config.tie_word_embeddings:
+        heads = ("embed_tokens.weight", "lm_head.weight")
+        _tie(folder, {name: contents.tensor(name) for name in heads if name in contents.places})
     return {_hf_name(name): (contents.stored(name).dtype, shapes[name]) for name in contents.places}
 
 
@@ -159,6 +166,13 @@ def _tie(folder: Path, state: dict[str, Tensor]) -> None:
             "set it to false in config.json if the head is meant."
         )
     state["lm_head.weight"] = embedding
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return sha256_file(file)
+    except OSError as error:
+        raise CheckpointError(f"{file} can't be read ({error.strerror or error}).") from None
 
 
 def _combined(hashes: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from ladder_eval.distributed.shares import Shape
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models import dolomite_config, families
-from ladder_eval.models.config_values import shown, whole
+from ladder_eval.models.config_values import printable, shown, whole
 
 # What a layer can be that is no ladder layer. Each has a file of its own.
 TOPOLOGIES = ("standard", "parallel", "desync-2x", "desync-4x", "no-comm")
@@ -29,8 +29,13 @@ class RopeScaling:
     original_max_position_embeddings: int
 
     def __post_init__(self) -> None:
-        for name in ("factor", "low_freq_factor", "original_max_position_embeddings"):
+        for name in ("factor", "low_freq_factor"):
             _require_positive(name, getattr(self, name))
+        length = whole("original_max_position_embeddings", self.original_max_position_embeddings)
+        if length > _LARGEST_SIZE:
+            raise CheckpointError(
+                f"original_max_position_embeddings={shown(length)} is more than any model has."
+            )
         if not self.low_freq_factor < self.high_freq_factor < math.inf:
             raise CheckpointError(
                 f"high_freq_factor={self.high_freq_factor} must be larger than "
@@ -187,7 +192,7 @@ def parse_ladder_layers(value: object, total: int) -> tuple[int, ...]:
                 f"ladder_layers={shown(value)} must be between 0 and {total} layers."
             )
         return tuple(range(total - value, total))
-    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
         raise CheckpointError(f"ladder_layers must be a number or a list, not {shown(value)}.")
     layers = list(value)
     valid = all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < total for i in layers)
@@ -220,7 +225,8 @@ def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
     except KeyError as error:
         raise CheckpointError(f"config.json has no {error.args[0]}.") from None
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise CheckpointError(f"config.json has a value of the wrong kind: {error}.") from None
+        reason = printable(str(error))
+        raise CheckpointError(f"config.json has a value of the wrong kind: {reason}.") from None
     return config.with_ladder(ladder_layers)
 
 

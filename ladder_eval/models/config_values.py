@@ -16,6 +16,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
+def printable(text: str) -> str:
+    """A text for an error message: as it is, unless it is long or breaks the line."""
+    return text if text.isprintable() and len(text) <= 200 else shown(text)
+
+
 def either(value: Any, otherwise: Any) -> Any:
     """The value, or the other one where it is null."""
     return otherwise if value is None else value

@@ -10,16 +10,11 @@ from torch import Tensor
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models import dolomite_config
 from ladder_eval.models.config import ModelConfig
+from ladder_eval.models.config_values import printable
 from ladder_eval.models.dolomite import DolomiteLayout
 from ladder_eval.models.layout import Layout, Place, stored_rows
 from ladder_eval.models.parallel_layers import Shard
-from ladder_eval.models.stored import (
-    StoredTensor,
-    open_weights,
-    printable,
-    read_json,
-    stored_tensors,
-)
+from ladder_eval.models.stored import StoredTensor, open_weights, read_json, stored_tensors
 
 _SHOWN_PROBLEMS = 10
 
@@ -62,6 +57,12 @@ class Contents:
             )
         order = {name: number for number, name in enumerate(self._stored)}
         self.places = dict(sorted(places.items(), key=lambda item: order[item[1].name]))
+
+    def tensor(self, name: str) -> Tensor:
+        """One of the model's tensors, whole."""
+        stored = self.stored(name)
+        with open_weights(stored.file) as opened:
+            return _part(opened.get_slice(stored.name), self.places[name], None)
 
     def tensors(self, own: Mapping[str, Shard]) -> Iterator[tuple[str, Tensor]]:
         """The model's tensors, in the order of the files; of those in `own`, only that part."""

@@ -70,7 +70,7 @@ def fields(values: Mapping[str, Any]) -> dict[str, Any]:
     _require_supported_mlp(mlp)
     interleaved(values)
     if either(values.get("rope_dim"), hidden // heads) != head_dim:
-        raise CheckpointError(f"rope_dim other than head_dim={head_dim} is not supported.")
+        raise CheckpointError(f"rope_dim other than head_dim={shown(head_dim)} is not supported.")
     kind, layers = values["model_type"], _size(values, "num_layers")
     return {
         "hidden_size": hidden,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models.config import ModelConfig, RopeScaling, config_to_hf
+from ladder_eval.models.config_values import printable
 from ladder_eval.models.gguf_header import check_header
 from ladder_eval.models.gguf_tokenizer import write_tokenizer
 from ladder_eval.models.new_folder import new_folder
@@ -116,8 +117,9 @@ def _config(fields: Mapping[str, Any], tensors: Mapping[str, Any], file: Path) -
         )
     except CheckpointError as error:
         raise CheckpointError(f"{file}: {error}") from None
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError) as error:
-        raise CheckpointError(f"{file} has a missing or wrong field: {error}.") from None
+    except (KeyError, TypeError, ValueError, ArithmeticError, IndexError) as error:
+        reason = printable(str(error))
+        raise CheckpointError(f"{file} has a missing or wrong field: {reason}.") from None
 
 
 def _require_plain_heads(fields: Mapping[str, Any], file: Path) -> None:
@@ -139,7 +141,8 @@ def _rope_scaling(
     if _ROPE_DIVISORS not in tensors:
         return None
     divisors = tensors[_ROPE_DIVISORS].data
-    for factor in (8.0, 32.0):  # Llama 3.1, Llama 3.2
+    fitting = divisors.shape == (head_dim // 2,)  # before as many are computed
+    for factor in (8.0, 32.0) if fitting else ():  # Llama 3.1, Llama 3.2
         scaling = RopeScaling(
             factor=factor,
             low_freq_factor=1.0,
@@ -147,7 +150,7 @@ def _rope_scaling(
             original_max_position_embeddings=8192,
         )
         expected = _divisors(scaling, theta, head_dim)
-        if divisors.shape == expected.shape and np.allclose(divisors, expected, rtol=1e-4):
+        if np.allclose(divisors, expected, rtol=1e-4):
             return scaling
     raise CheckpointError(f"{_ROPE_DIVISORS} is not Llama 3.1's or 3.2's rope scaling.")
 

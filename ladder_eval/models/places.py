@@ -14,6 +14,7 @@ from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.gguf import convert_gguf, read_gguf_config
 from ladder_eval.models.hub_id import HubId, Place
 from ladder_eval.models.label import read_label
+from ladder_eval.models.stored import is_file
 
 _WEIGHTS = "model*.safetensors"
 
@@ -66,7 +67,7 @@ def peek_place(place: Place) -> ModelConfig | None:
         return read_config(_from_hub_or_nowhere(place, HUB_FILES[:1]))
     if (file := _gguf_file(place)) is not None:
         return read_gguf_config(file)
-    return read_config(place) if (place / "config.json").exists() else None
+    return read_config(place) if is_file(place / "config.json") else None
 
 
 def origin(place: Place, folder: Path) -> str:
@@ -137,7 +138,7 @@ def _gguf_file(path: Path) -> Path | None:
     """The GGUF file that a path stands for: itself, or the one in a folder of no other format."""
     if path.is_file() and path.suffix.lower() == ".gguf":
         return path
-    files = [] if (path / "config.json").is_file() else sorted(path.glob("*.gguf"))
+    files = [] if is_file(path / "config.json") else sorted(path.glob("*.gguf"))
     if len(files) > 1:
         raise CheckpointError(f"{path} holds {len(files)} GGUF files; name the one to use.")
     return files[0] if files else None

@@ -14,14 +14,15 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from ladder_eval.errors import CheckpointError
-from ladder_eval.models.config_values import shown
+from ladder_eval.models.config_values import printable, shown
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth")
 _DTYPES = ("F64", "F32", "F16", "BF16")
-# Those of the largest published models are a tenth of these.
-_LARGEST_JSON = _LARGEST_HEADER = 64 * 2**20
+# Those of the largest published models are less than a fifth of these.
+_LARGEST_JSON = 64 * 2**20
+_LARGEST_HEADER = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,11 @@ def _header(file: Path) -> dict[str, Any]:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in entries if names.count(name) > 1)
-        raise ValueError(f"its header names {printable(twice)} twice")
+    entries: dict[str, Any] = {}
+    for name, entry in pairs:
+        if name in entries:
+            raise ValueError(f"its header names {printable(name)} twice")
+        entries[name] = entry
     return entries
 
 
@@ -189,8 +190,3 @@ def _pickles(folder: Path) -> list[Path]:
 def _listed(names: list[str]) -> str:
     listed = ", ".join(printable(name) for name in names[:10])
     return listed + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def printable(name: str) -> str:
-    """A name for an error message: as it is, unless it is long or breaks the line."""
-    return name if name.isprintable() and len(name) <= 200 else shown(name)

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 from transformers import LlamaForCausalLM
 
 from ladder_eval.errors import CheckpointError
+from ladder_eval.models import gguf
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.config import RopeScaling
 from ladder_eval.models.gguf import SUPPORTED_TYPES, convert_gguf
@@ -322,3 +323,25 @@ def test_quantised_values_stay_near_the_original(tmp_path):
     blocks, original = (x.unflatten(1, (-1, 32)) for x in (ours, model.state_dict()[name]))
     step = original.abs().amax(-1, keepdim=True) / 127
     assert 0.4 < ((blocks - original).abs() / step).max() < 0.6
+
+
+def test_a_number_of_layers_that_is_none(tmp_path):
+    file = write_gguf(
+        tmp_path / "m.gguf",
+        make_llama(vocab_size=len(TOKENS)),
+        fields={"llama.block_count": float("inf")},
+    )
+    assert "missing or wrong field: cannot convert float infinity" in refusal(file)
+
+
+def test_divisors_of_a_head_that_is_not_there_are_never_counted_out(tmp_path, monkeypatch):
+    size = 2**31 - 2
+    heads = ("attention.key_length", "attention.value_length", "rope.dimension_count")
+    file = write_gguf(
+        tmp_path / "m.gguf",
+        make_llama(vocab_size=len(TOKENS)),
+        fields={f"llama.{name}": size for name in heads},
+        tensors={"rope_freqs.weight": np.ones(8, np.float32)},
+    )
+    monkeypatch.setattr(gguf, "_divisors", None)  # which would take 8 GiB for each
+    assert "rope_freqs.weight is not Llama 3.1's" in refusal(file)

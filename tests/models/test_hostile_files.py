@@ -1,11 +1,13 @@
 """Files that are damaged, lie or mean harm: one sentence each, at once and in little memory."""
 
+import errno
 import json
 import os
 import resource
 import struct
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +15,8 @@ from dolomite_files import block_values
 from llama_reference import edit_config, load, make_llama, product_logits, save_llama, some_ids
 
 from ladder_eval.errors import CheckpointError
-from ladder_eval.models.checkpoint import read_config, weights_sha256
+from ladder_eval.models import checkpoint
+from ladder_eval.models.checkpoint import read_config, tokenizer_sha256, weights_sha256
 from ladder_eval.models.stored import weight_files
 
 NORM = "model.norm.weight"
@@ -119,6 +122,12 @@ class TestSafetensors:
         second = first if same else json.dumps(entry([1, 2], 0, 8))
         write_header(folder, f'{{"a": {first}, "a": {second}}}'.encode(), b"x" * 8)
         assert "its header names a twice" in refusal(folder)
+
+    def test_a_name_twice_among_many(self, folder):
+        names = [*map(str, range(30_000)), "29999"]
+        text = ", ".join(f'"{name}": {json.dumps(entry([0], 0, 0))}' for name in names)
+        write_header(folder, f"{{{text}}}".encode())
+        assert "its header names 29999 twice" in refusal(folder)
 
     @pytest.mark.parametrize(
         "name",
@@ -248,6 +257,31 @@ class TestConfiguration:
         (folder / "config.json").write_text(json.dumps(values))
         refusal(folder)
 
+    @pytest.mark.parametrize("length", [0, -1, 2**41, 10**4000])
+    def test_a_scaling_of_no_length(self, folder, length):
+        scaling = {"rope_type": "llama3", "factor": 8.0}
+        scaling |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        scaling |= {"original_max_position_embeddings": length}
+        edit_config(folder, rope_parameters=scaling)
+        assert "original_max_position_embeddings" in refusal(folder)
+
+    @pytest.mark.parametrize("text", ["x" * 10**5, "1\n"])
+    def test_texts_for_numbers(self, folder, text):
+        edit_config(folder, rms_norm_eps=text + "x")
+        assert "could not convert string to float" in refusal(folder)
+
+    @pytest.mark.parametrize("value", ["a\nb", "x" * 10**5])
+    def test_texts_for_the_other_formats_numbers(self, folder, value):
+        values = block_values(make_llama())
+        for block in values["sequence_mixer_blocks"]:
+            block["head_dim"] = value
+        (folder / "config.json").write_text(json.dumps(values))
+        assert "head_dim='" in refusal(folder)
+
+    def test_ladder_layers_that_are_no_list(self, folder):
+        edit_config(folder, ladder_layers={})
+        assert "ladder_layers must be a number or a list, not {}" in refusal(folder)
+
     def test_many_heads_are_never_counted_out(self, folder):
         edit_config(folder, num_attention_heads=10**9, num_key_value_heads=1, head_dim=2)
         assert "num_attention_heads=1000000000 is more than any model has" in refusal(folder)
@@ -341,6 +375,21 @@ class TestIndex:
         (sharded / "again.safetensors").write_bytes(first.read_bytes())
         self._edit(sharded, lambda places: places.update({"a": "again.safetensors"}))
         refusal(sharded)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("model.safetensors", weights_sha256), ("tokenizer.json", tokenizer_sha256)],
+)
+def test_what_may_not_be_read_can_not_be_hashed(folder, monkeypatch, name, call):
+    (folder / "tokenizer.json").write_text("{}")
+
+    def refused(path, *_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(checkpoint, "layout_of", None)
+    assert f"{name} can't be read (Permission denied)" in refusal(folder, call)
 
 
 class TestPickles:
