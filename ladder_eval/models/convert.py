@@ -23,6 +23,7 @@ from ladder_eval.models.new_folder import new_folder
 from ladder_eval.models.registry import MODELS
 from ladder_eval.models.safetensors_writer import SHARD_BYTES, Layout, bytes_of, write_safetensors
 from ladder_eval.models.selection import SelectedModel, peek, select
+from ladder_eval.models.stored import read_json
 from ladder_eval.models.weight_sources import WeightSources
 
 _COPIED = (*TOKENIZER_FILES, "generation_config.json")
@@ -114,9 +115,12 @@ def _with_ladder(source: str, config: ModelConfig, choice: ResidualChoice) -> Mo
 
 def _require_empty(out: Path) -> None:
     try:
+        out.resolve()
         taken = out.exists() and not (out.is_dir() and next(out.iterdir(), None) is None)
     except OSError as error:  # such as a name too long, or a folder that can't be listed
         raise _not_writable(out, error) from None
+    except RuntimeError:  # until Python 3.13
+        raise UsageError(f"{out} is a link to itself; name another folder.") from None
     if taken:
         raise UsageError(f"{out} exists and is no empty folder; name another one.")
 
@@ -186,12 +190,27 @@ def _write(
             (unfinished / "config.json").write_text(text, encoding="utf-8")
             for file in _copied(source):
                 shutil.copyfile(file, unfinished / file.name)
+            _keep_tokenizer_class(source, unfinished)
     except OSError as error:
         raise _not_writable(out, error) from None
 
 
 def _copied(folder: Path) -> Iterator[Path]:
     return (folder / name for name in _COPIED if (folder / name).is_file())
+
+
+def _keep_tokenizer_class(source: Path, out: Path) -> None:
+    """Let transformers take a Mistral tokenizer.json as it is, whatever class is named beside it.
+
+    It does so by the model_type, which is another one now.
+    """
+    file = out / "tokenizer_config.json"
+    if read_json(source / "config.json")["model_type"] != "mistral" or not file.is_file():
+        return
+    values = read_json(file)
+    if values.get("tokenizer_class"):
+        text = json.dumps(values | {"tokenizer_class": "PreTrainedTokenizerFast"}, indent=2)
+        file.write_text(text + "\n", encoding="utf-8")
 
 
 def _named_bytes(named: tuple[str, Tensor]) -> tuple[str, NDArray[Any]]:

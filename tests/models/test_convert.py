@@ -374,3 +374,16 @@ class TestRefusals:
         file.write_bytes(file.read_bytes()[:-100])
         assert "not a readable safetensors file" in refusal(convert, dense, error=CheckpointError)
         assert {place.name for place in tmp_path.iterdir()} == {"dense"}
+
+
+def test_a_tied_head_that_differs_is_refused_before_anything_is_written(convert, tmp_path):
+    make_llama(tie_word_embeddings=False).save_pretrained(tmp_path / "dense")
+    edit_config(tmp_path / "dense", tie_word_embeddings=True)
+    assert "a head that differs" in refusal(convert, tmp_path / "dense", error=CheckpointError)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_link_to_itself(convert, dense, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    assert "loop" in refusal(convert, dense, tmp_path / "loop")
+    assert "loop" in refusal(convert, dense, tmp_path / "loop" / "out")

@@ -16,19 +16,30 @@ from llama_reference import (
 )
 from safetensors.torch import load_file
 from tiny_checkpoint import write_tokenizer
+from tokenizers import Tokenizer, normalizers
+from tokenizers.models import BPE
 from torch.testing import assert_close
 from transformers import LlamaForCausalLM
 
 from ladder_eval.errors import CheckpointError
+from ladder_eval.harness.arm import arm_of
 from ladder_eval.models.checkpoint import read_config
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.convert import convert
+from ladder_eval.models.selection import select
 from ladder_eval.models.weight_sources import WeightSources
 
 
-def converted(source, out, layers):
+def edit_json(file, **changes):
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def converted(source, out, layers, tokenizer=None):
     choice = ResidualChoice(residual="ladder", ladder_layers=layers)
     write_tokenizer(source)
+    if tokenizer is not None:
+        tokenizer.save(str(source / "tokenizer.json"))
+        edit_json(source / "tokenizer_config.json", tokenizer_class="LlamaTokenizer")
     convert(str(source), out, choice=choice, sources=WeightSources(notify=lambda _: None))
     return out
 
@@ -71,3 +82,22 @@ def test_what_the_format_cannot_express_is_refused(tmp_path, family):
     with pytest.raises(CheckpointError, match="no checkpoint format for ladder models with"):
         converted(tmp_path / family, tmp_path / "out", 1)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_mistral_tokenizer_gives_the_same_tokens(tmp_path):
+    """transformers takes it as it is beside Mistral, and rebuilds it as Llama's elsewhere."""
+    make("mistral").save_pretrained(tmp_path / "mistral")
+    letters = {letter: i for i, letter in enumerate(["<unk>", "<s>", "</s>", "\u2581", "a", "b"])}
+    tokenizer = Tokenizer(BPE(letters, [], unk_token="<unk>", fuse_unk=True))
+    steps = [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    out = tmp_path / "out"
+    converted(tmp_path / "mistral", out, 1, tokenizer=tokenizer)
+    sources = WeightSources(notify=lambda _: None)
+    found = [
+        arm_of(select(str(folder), choice=ResidualChoice(), sources=sources), folder, 1)
+        for folder in (tmp_path / "mistral", out)
+    ]
+    source, ours = ([arm.tokenizer.encode(text) for text in ("a  b", "a</s>b")] for arm in found)
+    assert source == ours == [tokenizer.encode(text).ids for text in ("a  b", "a</s>b")]
