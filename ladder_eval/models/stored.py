@@ -74,11 +74,13 @@ def read_json(file: Path) -> dict[str, Any]:
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """The safetensors files of a checkpoint: one, or those that its index lists.
 
+    Where there are both, it is the one, as for transformers.
+
     Raises:
         CheckpointError: if there are none, or the index lists what isn't there.
     """
-    index = folder / _INDEX
-    names = sorted(set(_weight_map(index).values())) if is_file(index) else [_SINGLE]
+    index = _index(folder)
+    names = [_SINGLE] if index is None else sorted(set(_weight_map(index).values()))
     missing = [name for name in names if not is_file(folder / name)]
     if missing and (pickles := _pickles(folder)):
         raise CheckpointError(
@@ -98,9 +100,15 @@ def stored_tensors(folder: Path) -> list[StoredTensor]:
     """
     tensors = [tensor for file in weight_files(folder) for tensor in _in_file(file)]
     tensors.sort(key=lambda tensor: (tensor.file, tensor.offset))
-    if is_file(folder / _INDEX):
-        _require_indexed(folder / _INDEX, tensors)
+    if (index := _index(folder)) is not None:
+        _require_indexed(index, tensors)
     return tensors
+
+
+def _index(folder: Path) -> Path | None:
+    """The index that counts, if any."""
+    index = folder / _INDEX
+    return index if is_file(index) and not is_file(folder / _SINGLE) else None
 
 
 @contextmanager

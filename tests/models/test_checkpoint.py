@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 
 import pytest
 import torch
@@ -215,6 +216,14 @@ class TestIndex:
     def test_a_damaged_index(self, sharded, content):
         self._write(sharded, content)
         refusal(sharded)
+
+    def test_a_single_file_counts_beside_an_index(self, sharded, folder):
+        """As for transformers."""
+        edit_weights(folder, lambda tensors: tensors["model.norm.weight"].fill_(3))
+        shutil.copy(folder / "model.safetensors", sharded)
+        assert weight_files(sharded) == (sharded / "model.safetensors",)
+        theirs = LlamaForCausalLM.from_pretrained(sharded).model.norm.weight
+        assert load(sharded).norm.weight.tolist() == theirs.tolist() == [3.0] * len(theirs)
 
     def test_an_index_of_nothing_has_no_weights(self, sharded):
         self._write(sharded, {"weight_map": {}})
