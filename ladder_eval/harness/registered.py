@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +53,15 @@ class RegisteredLadder(LadderLM):
         chat_template_args: More arguments of the chat template.
         seed: Seed of what is drawn.
         answers: A file where answers are kept and taken from; by default nothing is kept.
+        **unknown: What other models of lm-eval take; it is refused.
 
     Raises:
-        LadderEvalError: if the model can't be had, read or divided.
+        LadderEvalError: if an argument makes no sense, or the model can't be had, read or divided.
     """
 
     def __init__(
         self,
-        pretrained: str,
+        pretrained: str = "",
         *,
         residual: str | None = None,
         ladder_layers: int | str | Sequence[int] | None = None,
@@ -75,7 +77,19 @@ class RegisteredLadder(LadderLM):
         chat_template_args: Mapping[str, Any] | None = None,
         seed: int = 0,
         answers: str | None = None,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            known = ", ".join(list(signature(RegisteredLadder).parameters)[:-1])
+            raise UsageError(f"Unknown model_args {', '.join(unknown)}; known are {known}.")
+        whole = {"tp": tp, "max_gen_toks": max_gen_toks, "max_length": max_length, "seed": seed}
+        _require_whole({name: value for name, value in whole.items() if value is not None})
+        _require("pretrained", pretrained, pretrained and isinstance(pretrained, str), "a model")
+        _require("think_end_token", think_end_token, isinstance(think_end_token, str), "a text")
+        switch = isinstance(enable_thinking, bool | None)
+        _require("enable_thinking", enable_thinking, switch, "True or False")
+        table = isinstance(chat_template_args, Mapping | None)
+        _require("chat_template_args", chat_template_args, table, "a table of arguments")
         if dtype not in _DTYPES:
             raise UsageError(f"Unknown dtype {dtype!r}; known are {', '.join(_DTYPES)}.")
         execution = execution_of(_device(device, tp), None if dtype == "auto" else dtype, tp)
@@ -121,6 +135,18 @@ class RegisteredLadder(LadderLM):
         }
 
 
+def _require_whole(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        least = 0 if name == "seed" else 1
+        fits = type(value) is int and value >= least  # lm-eval reads `True` as a bool
+        _require(name, value, fits, f"a whole number, {least} or more")
+
+
+def _require(name: str, value: object, fits: object, what: str) -> None:
+    if not fits:
+        raise UsageError(f"{name}={value!r} must be {what}.")
+
+
 def _arm(pretrained: str, choice: ResidualChoice, tp_size: int) -> Arm:
     model = select(pretrained, choice=choice, sources=WeightSources(notify=_log.info))
     if model.folder is None:
@@ -158,7 +184,7 @@ def _ladder_layers(value: int | str | Sequence[int] | None) -> int | tuple[int, 
 def _batch_size(value: int | str) -> int:
     try:
         return max(1, int(value))
-    except ValueError:
+    except (TypeError, ValueError):
         raise UsageError(f"batch_size {value!r} isn't offered; give a number.") from None
 
 
