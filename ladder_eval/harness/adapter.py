@@ -177,7 +177,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
                 continue_final_message=not add_generation_prompt,
                 **self._chat_template_args,
             )
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError) as error:  # as templates and theirs meet
             raise UsageError(
                 f"The chat template of {self.tokenizer_name} can't render a conversation of "
                 f"{', '.join(message['role'] for message in chat_history)}: {error}."

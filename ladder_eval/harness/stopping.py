@@ -60,7 +60,7 @@ def settings_of(kwargs: Mapping[str, Any], default_max_gen_toks: int) -> Generat
         drawn = values["do_sample"]
         sampling = Sampling(
             temperature=float(values.get("temperature", 1.0)) if drawn else 0.0,
-            top_p=float(values.get("top_p") or 1.0),
+            top_p=1.0 if (top_p := values.get("top_p")) is None else float(top_p),
             top_k=int(values.get("top_k") or 0),
         )
         if values["max_gen_toks"] < 1:

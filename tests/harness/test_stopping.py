@@ -287,6 +287,7 @@ def test_settings_are_read_as_tasks_give_them(kwargs, until, most, sampling):
         ({"max_gen_toks": "many"}, "invalid literal"),
         ({"temperature": -1, "do_sample": True}, "temperature -1.0 must be 0 or more"),
         ({"temperature": 1, "top_p": 3}, "top_p 3.0 must be above 0"),
+        ({"temperature": 1, "top_p": 0}, "top_p 0.0 must be above 0"),
         ({"until": ["a", 3]}, "until has 3; give a text, or a list of texts"),
     ],
     ids=str,
