@@ -7,8 +7,8 @@ ladder-eval lm-eval run --model ladder --tasks arc_easy \
 import logging
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -18,7 +18,10 @@ import torch
 from tqdm import tqdm
 
 from ladder_eval.distributed.shares import shares
+from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
 from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, execution_of
 from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
@@ -100,7 +103,7 @@ class RegisteredLadder(LadderLM):
         self._end = weakref.finalize(self, stack.close)  # at the latest when Python ends
         super().__init__(
             identity=arm.identity(execution),
-            load=partial(_load, arm, execution, stack),
+            load=partial(_Group, arm, execution, stack),
             tokenizer=arm.tokenizer,
             eos=arm.eos,
             max_length=max_length or config.max_position_embeddings,
@@ -157,10 +160,45 @@ def _arm(pretrained: str, choice: ResidualChoice, tp_size: int) -> Arm:
     return arm_of(model, model.folder, tp_size)
 
 
-def _load(arm: Arm, execution: Execution, stack: ExitStack) -> Driver:
-    driver = Driver(stack.enter_context(execution.team()))
-    driver.load(arm.folder, arm.model.config, execution.torch_dtype)
-    return driver
+class _Group:
+    """A model on its ranks, which end with the first error that not all of them have met.
+
+    Without this they would wait for each other when the model is closed.
+
+    Raises:
+        UsageError: if another model has ranks in this process.
+        WorkerError: from all methods, if another rank has died.
+    """
+
+    def __init__(self, arm: Arm, execution: Execution, stack: ExitStack) -> None:
+        if execution.tp_size > 1 and torch.distributed.is_initialized():
+            raise UsageError("Another model with tp is open; close() it first.")
+        self._stack = stack.enter_context(ExitStack())
+        with self._all_or_none():
+            self._driver = Driver(self._stack.enter_context(execution.team()))
+            self._driver.load(arm.folder, arm.model.config, execution.torch_dtype)
+
+    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
+        """As `Driver.score`."""
+        with self._all_or_none():
+            return self._driver.score(batch)
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
+    ) -> list[Generated]:
+        """As `Driver.generate`."""
+        with self._all_or_none():
+            return self._driver.generate(requests, stops)
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        try:
+            yield
+        except NotFiniteError:  # met by all alike
+            raise
+        except BaseException as error:
+            self._stack.__exit__(type(error), error, error.__traceback__)
+            raise
 
 
 def _device(name: str | None, tp_size: int) -> str | None:
