@@ -177,7 +177,7 @@ PIECES = [
     " ' ",
     "stop",
 ]
-PIECES += ["," * 3, "漢" * 4, "😀" * 3, "." * 30, " '" * 30]
+PIECES += ["," * 3, "漢" * 40, "😀" * 3, "." * 30, " '" * 30]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "merging", "pieces", "cleaned pieces", "words"])
