@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from ladder_eval.engine.batching import Batch, ScoringRequest
 from ladder_eval.engine.generation import GenerationRequest
 from ladder_eval.engine.scoring import LogLikelihood, score
-from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.harness.answers import (
     AnswerBook,
     Engine,
@@ -111,7 +111,16 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
 
     @property
     def eot_token_id(self) -> int:
-        """The end-of-text token."""
+        """The end-of-text token.
+
+        Raises:
+            CheckpointError: if the tokenizer names none.
+        """
+        if self.tokenizer.eos_token_id is None:
+            raise CheckpointError(
+                f"The tokenizer in {self.tokenizer_name} names no eos_token, which an empty prompt "
+                "needs where there is no bos_token; add one to tokenizer_config.json."
+            )
         return int(self.tokenizer.eos_token_id)
 
     @property

@@ -9,7 +9,7 @@ import torch
 from alone import Alone
 from lm_eval.models.huggingface import HFLM
 
-from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.models.checkpoint import load_model, read_config
 
 BOS, EOS = 256, 257
@@ -160,6 +160,13 @@ def test_texts_do_not_depend_on_their_neighbours(make_lm, write, plain):
 def test_an_empty_prompt_is_bos(make_lm, write, tiny_checkpoint):
     expected = texts_of(hf(tiny_checkpoint), ["<s>"], max_gen_toks=20)
     assert write(make_lm(), ["", "<s>"], max_gen_toks=20) == expected * 2
+
+
+def test_an_empty_prompt_without_bos_and_eos_is_a_sentence(make_lm, write):
+    lm = make_lm(load=must_not_load)
+    lm.tokenizer.bos_token = lm.tokenizer.eos_token = None
+    with pytest.raises(CheckpointError, match=r"names no eos_token, which an empty prompt needs"):
+        write(lm, [""])
 
 
 @pytest.mark.parametrize("text", ["Hi", "<s>Hi"])
