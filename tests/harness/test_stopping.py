@@ -238,7 +238,9 @@ def test_thoughts_that_are_never_closed_are_the_answer(tokenizer):
     assert end.cut(tokens) == "I think."
 
 
-def test_only_what_follows_the_last_thought_is_the_answer(tokenizer):
+@pytest.mark.parametrize("kind", ["tokenizer", "special"])
+def test_only_what_follows_the_last_thought_is_the_answer(request, kind):
+    tokenizer = request.getfixturevalue(kind)
     text = "a</think> b. c</think> d. e"
     end = TextEnd(tokenizer, ["."], "</think>")
     assert end.cut(ids(tokenizer, text)) == postprocess_generated_text(text, ["."], "</think>")
