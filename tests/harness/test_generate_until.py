@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections import Counter
 
 import pytest
 import torch
@@ -137,6 +138,12 @@ def test_repeats_are_drawn_anew_and_the_same_again(make_lm, write):
     found = write(make_lm(), [PROMPTS[0]] * 3 + [PROMPTS[1]], **drawn)
     assert len(set(found)) == 4
     assert write(make_lm(answers="own", batch_size=1), [PROMPTS[0]] * 3, **drawn) == found[:3]
+
+
+def test_each_prompt_and_each_repeat_has_numbers_of_its_own(make_lm):
+    lm, repeats, drawn = make_lm(), Counter(), {"do_sample": True}
+    asked = [lm._text_request((prompt, drawn), repeats) for prompt in ("Hi", "Ho", "Hi", "Ho")]
+    assert len({text.prompt.sampling.seed for text in asked}) == 4
 
 
 def test_greedy_repeats_are_generated_once(make_lm, write, plain):
