@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from ladder_eval.engine.batching import Batch, ScoringRequest
 from ladder_eval.engine.generation import GenerationRequest
 from ladder_eval.engine.scoring import LogLikelihood, score
-from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.harness.answers import (
     AnswerBook,
     Engine,
@@ -111,7 +111,16 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
 
     @property
     def eot_token_id(self) -> int:
-        """The end-of-text token."""
+        """The end-of-text token.
+
+        Raises:
+            CheckpointError: if the tokenizer names none.
+        """
+        if self.tokenizer.eos_token_id is None:
+            raise CheckpointError(
+                f"The tokenizer in {self.tokenizer_name} names no eos_token, which an empty prompt "
+                "needs where there is no bos_token; add one to tokenizer_config.json."
+            )
         return int(self.tokenizer.eos_token_id)
 
     @property
@@ -177,7 +186,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
                 continue_final_message=not add_generation_prompt,
                 **self._chat_template_args,
             )
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError) as error:  # as templates and theirs meet
             raise UsageError(
                 f"The chat template of {self.tokenizer_name} can't render a conversation of "
                 f"{', '.join(message['role'] for message in chat_history)}: {error}."

@@ -7,9 +7,10 @@ ladder-eval lm-eval run --model ladder --tasks arc_easy \
 import logging
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import torch
 from tqdm import tqdm
 
 from ladder_eval.distributed.shares import shares
+from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
 from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, execution_of
 from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
@@ -52,14 +56,15 @@ class RegisteredLadder(LadderLM):
         chat_template_args: More arguments of the chat template.
         seed: Seed of what is drawn.
         answers: A file where answers are kept and taken from; by default nothing is kept.
+        **unknown: What other models of lm-eval take; it is refused.
 
     Raises:
-        LadderEvalError: if the model can't be had, read or divided.
+        LadderEvalError: if an argument makes no sense, or the model can't be had, read or divided.
     """
 
     def __init__(
         self,
-        pretrained: str,
+        pretrained: str = "",
         *,
         residual: str | None = None,
         ladder_layers: int | str | Sequence[int] | None = None,
@@ -75,7 +80,19 @@ class RegisteredLadder(LadderLM):
         chat_template_args: Mapping[str, Any] | None = None,
         seed: int = 0,
         answers: str | None = None,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            known = ", ".join(list(signature(RegisteredLadder).parameters)[:-1])
+            raise UsageError(f"Unknown model_args {', '.join(unknown)}; known are {known}.")
+        whole = {"tp": tp, "max_gen_toks": max_gen_toks, "max_length": max_length, "seed": seed}
+        _require_whole({name: value for name, value in whole.items() if value is not None})
+        _require("pretrained", pretrained, pretrained and isinstance(pretrained, str), "a model")
+        _require("think_end_token", think_end_token, isinstance(think_end_token, str), "a text")
+        switch = isinstance(enable_thinking, bool | None)
+        _require("enable_thinking", enable_thinking, switch, "True or False")
+        table = isinstance(chat_template_args, Mapping | None)
+        _require("chat_template_args", chat_template_args, table, "a table of arguments")
         if dtype not in _DTYPES:
             raise UsageError(f"Unknown dtype {dtype!r}; known are {', '.join(_DTYPES)}.")
         execution = execution_of(_device(device, tp), None if dtype == "auto" else dtype, tp)
@@ -86,7 +103,7 @@ class RegisteredLadder(LadderLM):
         self._end = weakref.finalize(self, stack.close)  # at the latest when Python ends
         super().__init__(
             identity=arm.identity(execution),
-            load=partial(_load, arm, execution, stack),
+            load=partial(_Group, arm, execution, stack),
             tokenizer=arm.tokenizer,
             eos=arm.eos,
             max_length=max_length or config.max_position_embeddings,
@@ -121,6 +138,18 @@ class RegisteredLadder(LadderLM):
         }
 
 
+def _require_whole(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        least = 0 if name == "seed" else 1
+        fits = type(value) is int and value >= least  # lm-eval reads `True` as a bool
+        _require(name, value, fits, f"a whole number, {least} or more")
+
+
+def _require(name: str, value: object, fits: object, what: str) -> None:
+    if not fits:
+        raise UsageError(f"{name}={value!r} must be {what}.")
+
+
 def _arm(pretrained: str, choice: ResidualChoice, tp_size: int) -> Arm:
     model = select(pretrained, choice=choice, sources=WeightSources(notify=_log.info))
     if model.folder is None:
@@ -131,10 +160,45 @@ def _arm(pretrained: str, choice: ResidualChoice, tp_size: int) -> Arm:
     return arm_of(model, model.folder, tp_size)
 
 
-def _load(arm: Arm, execution: Execution, stack: ExitStack) -> Driver:
-    driver = Driver(stack.enter_context(execution.team()))
-    driver.load(arm.folder, arm.model.config, execution.torch_dtype)
-    return driver
+class _Group:
+    """A model on its ranks, which end with the first error that not all of them have met.
+
+    Without this they would wait for each other when the model is closed.
+
+    Raises:
+        UsageError: if another model has ranks in this process.
+        WorkerError: from all methods, if another rank has died.
+    """
+
+    def __init__(self, arm: Arm, execution: Execution, stack: ExitStack) -> None:
+        if execution.tp_size > 1 and torch.distributed.is_initialized():
+            raise UsageError("Another model with tp is open; close() it first.")
+        self._stack = stack.enter_context(ExitStack())
+        with self._all_or_none():
+            self._driver = Driver(self._stack.enter_context(execution.team()))
+            self._driver.load(arm.folder, arm.model.config, execution.torch_dtype)
+
+    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
+        """As `Driver.score`."""
+        with self._all_or_none():
+            return self._driver.score(batch)
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
+    ) -> list[Generated]:
+        """As `Driver.generate`."""
+        with self._all_or_none():
+            return self._driver.generate(requests, stops)
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        try:
+            yield
+        except NotFiniteError:  # met by all alike
+            raise
+        except BaseException as error:
+            self._stack.__exit__(type(error), error, error.__traceback__)
+            raise
 
 
 def _device(name: str | None, tp_size: int) -> str | None:
@@ -158,7 +222,7 @@ def _ladder_layers(value: int | str | Sequence[int] | None) -> int | tuple[int, 
 def _batch_size(value: int | str) -> int:
     try:
         return max(1, int(value))
-    except ValueError:
+    except (TypeError, ValueError):
         raise UsageError(f"batch_size {value!r} isn't offered; give a number.") from None
 
 

@@ -1,6 +1,6 @@
 """How a text is to be generated, and where it ends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,10 @@ _NEUTRAL = {
     "typical_p": 1.0,
     "use_cache": True,
 }
+# Characters that decoding may change by what stands before them, generously.
+_CONTEXT = 8
+# What decoding gives for a part of a character.
+_HALF = "\ufffd"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +60,7 @@ def settings_of(kwargs: Mapping[str, Any], default_max_gen_toks: int) -> Generat
         drawn = values["do_sample"]
         sampling = Sampling(
             temperature=float(values.get("temperature", 1.0)) if drawn else 0.0,
-            top_p=float(values.get("top_p") or 1.0),
+            top_p=1.0 if (top_p := values.get("top_p")) is None else float(top_p),
             top_k=int(values.get("top_k") or 0),
         )
         if values["max_gen_toks"] < 1:
@@ -85,12 +89,17 @@ def _until(values: Sequence[Any]) -> tuple[str, ...]:
 class TextEnd:
     """Where a text ends: before the first of some strings, which may span tokens.
 
+    A string may also be a special token, which no text shows.
+
     A reasoning model's thoughts are hidden: where a string closes them, only what follows it is
     the answer, and only there do the strings count. Thoughts that are never closed are the answer.
 
     Attributes:
         until: The strings.
         think_end: The string that closes the thoughts; empty where there are none.
+
+    Raises:
+        UsageError: if that is more than a special token.
     """
 
     def __init__(
@@ -104,26 +113,29 @@ class TextEnd:
         ids = tokenizer.encode(think_end, add_special_tokens=False) if think_end else []
         # A special token isn't part of any text, so that it has to be looked for as a token.
         self._think_token = ids[0] if len(ids) == 1 and ids[0] in self._hidden else None
-        longest = max((len(text.encode()) for text in (*self.until, think_end)), default=0)
-        # Each token but special ones is at least a byte; a few more give the first its context.
-        self._window = longest + 8
+        if self._think_token is None and not self._hidden.isdisjoint(ids):
+            raise UsageError(
+                f"think_end_token {think_end!r} has more in it than a special token of the "
+                "tokenizer; give that alone."
+            )
+        # As a string of `until` a special token has to be looked for in the same way.
+        self._stop_tokens = {token for token, what in added if what.special and str(what) in until}
+        # A few more characters give those of the string their context.
+        self._window = max(map(len, (*self.until, think_end)), default=0) + _CONTEXT
 
     def watch(self) -> Stop:
         """What says of one growing text whether it is over, from its last tokens alone."""
         if not self.until:
             return lambda tokens: False
-        tail: list[int] = []
-        thinking = bool(self.think_end)
+        tail, thinking = _Tail(self._text, self._window), bool(self.think_end)
 
         def is_over(tokens: Sequence[int]) -> bool:
             nonlocal thinking
             if tokens[-1] == self._think_token:
                 thinking = False
             if tokens[-1] in self._hidden:
-                return False
-            tail.append(tokens[-1])
-            del tail[: -self._window]
-            text = self._text(tail)
+                return tokens[-1] in self._stop_tokens and not thinking
+            text = tail.add(tokens[-1])
             if thinking and self._think_token is None and self.think_end in text:
                 thinking = False
             if thinking or not any(end in text for end in self.until):
@@ -156,4 +168,28 @@ class TextEnd:
 
     def _text(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+
+class _Tail:
+    """The end of a growing text, at least so many characters of it.
+
+    It begins where a character does: a decoder may turn all bytes after half of one into nonsense.
+    How many tokens it takes is open, since some of them leave nothing in a text.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], window: int) -> None:
+        self._decode = decode
+        self._window = window
+        self._tokens: list[int] = []
+        self._mark = 0  # the next beginning, in tokens
+        self._before = 0  # characters before it
+
+    def add(self, token: int) -> str:
+        """Go on with a token, and return the end of the text."""
+        self._tokens.append(token)
+        text = self._decode(self._tokens)
+        if len(text) - self._before >= self._window and not text.endswith(_HALF):
+            del self._tokens[: self._mark]
+            self._mark, self._before = len(self._tokens), len(self._decode(self._tokens))
         return text

@@ -174,6 +174,19 @@ def test_a_cache_that_has_become_too_small_grows(model, expected, monkeypatch):
     assert tokens(run(model, ask()[2:3])) == expected[2:3]  # 17 columns grow to 27, 40, 60
 
 
+def test_the_longest_come_first_and_like_lengths_together():
+    """So that too little memory shows at once, and rows don't wait for their neighbours."""
+    asked = [GenerationRequest((1,) * n, room) for n, room in [(2, 9), (5, 9), (9, 3), (3, 9)]]
+    batches = []
+
+    def answer(requests, stops):
+        batches.append([(len(r.prompt), r.max_gen_toks) for r in requests])
+        return [generation.Generated((), "eos")] * len(requests)
+
+    list(generate(answer, asked, [never] * 4, batch_size=2))
+    assert batches == [[(5, 9), (3, 9)], [(2, 9), (9, 3)]]
+
+
 def test_draws_depend_on_the_seed_alone(model):
     requests = ask(sampling=WARM)
     together = run(model, requests)

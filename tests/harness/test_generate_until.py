@@ -3,13 +3,14 @@
 import json
 import math
 import re
+from collections import Counter
 
 import pytest
 import torch
 from alone import Alone
 from lm_eval.models.huggingface import HFLM
 
-from ladder_eval.errors import ScoringError, UsageError
+from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.models.checkpoint import load_model, read_config
 
 BOS, EOS = 256, 257
@@ -139,6 +140,12 @@ def test_repeats_are_drawn_anew_and_the_same_again(make_lm, write):
     assert write(make_lm(answers="own", batch_size=1), [PROMPTS[0]] * 3, **drawn) == found[:3]
 
 
+def test_each_prompt_and_each_repeat_has_numbers_of_its_own(make_lm):
+    lm, repeats, drawn = make_lm(), Counter(), {"do_sample": True}
+    asked = [lm._text_request((prompt, drawn), repeats) for prompt in ("Hi", "Ho", "Hi", "Ho")]
+    assert len({text.prompt.sampling.seed for text in asked}) == 4
+
+
 def test_greedy_repeats_are_generated_once(make_lm, write, plain):
     lm = make_lm()
     assert write(lm, [PROMPTS[0]] * 3, max_gen_toks=20) == [plain[0]] * 3
@@ -160,6 +167,13 @@ def test_texts_do_not_depend_on_their_neighbours(make_lm, write, plain):
 def test_an_empty_prompt_is_bos(make_lm, write, tiny_checkpoint):
     expected = texts_of(hf(tiny_checkpoint), ["<s>"], max_gen_toks=20)
     assert write(make_lm(), ["", "<s>"], max_gen_toks=20) == expected * 2
+
+
+def test_an_empty_prompt_without_bos_and_eos_is_a_sentence(make_lm, write):
+    lm = make_lm(load=must_not_load)
+    lm.tokenizer.bos_token = lm.tokenizer.eos_token = None
+    with pytest.raises(CheckpointError, match=r"names no eos_token, which an empty prompt needs"):
+        write(lm, [""])
 
 
 @pytest.mark.parametrize("text", ["Hi", "<s>Hi"])
@@ -233,5 +247,11 @@ def test_missing_and_unfit_chat_templates_are_sentences(make_lm):
     lm.tokenizer.chat_template = "{{ raise_exception('no system role') }}"
     with pytest.raises(UsageError, match=r"of system, user: no system role\.$"):
         lm.apply_chat_template(TALK)
+    lm.tokenizer.chat_template = "{{ messages[0].content + 1 }}"
+    with pytest.raises(UsageError, match="can't render a conversation of system, user: can only"):
+        lm.apply_chat_template(TALK)
+    lm.tokenizer.chat_template = "nothing of it"
+    with pytest.raises(UsageError, match=r"conversation of system, user: .*final"):
+        lm.apply_chat_template(TALK, add_generation_prompt=False)
     with pytest.raises(UsageError, match="by name"):
         lm.chat_template("rag")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from datasets import Dataset
+from lm_eval.api.instance import Instance
 from lm_eval.api.registry import get_model
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import simple_evaluate
@@ -13,8 +14,9 @@ from lm_eval.tasks import TaskManager
 from transformers import LlamaForCausalLM
 
 import ladder_eval.harness  # noqa: F401 - registers the model
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, WorkerError
 from ladder_eval.harness.registered import RegisteredLadder
+from ladder_eval.harness.stopping import TextEnd
 
 QUESTIONS = ["Which lamp is it?", "Hi", "Rain falls. " * 9, "Sun and rain. " * 3]
 
@@ -104,6 +106,16 @@ def test_answers_can_be_kept(tiny_checkpoint, tmp_path):
         ({"ladder_layers": "last"}, "ladder_layers='last' must be a number"),
         ({"ladder_layers": "3+x"}, "ladder_layers='3\\+x' must be a number"),
         ({"batch_size": "auto"}, "batch_size 'auto' isn't offered; give a number"),
+        ({"tp": "two"}, "tp='two' must be a whole number, 1 or more"),
+        ({"max_length": -5}, "max_length=-5 must be a whole number, 1 or more"),
+        ({"max_gen_toks": 9.5}, "max_gen_toks=9.5 must be a whole number, 1 or more"),
+        ({"seed": True}, "seed=True must be a whole number, 0 or more"),
+        ({"think_end_token": 5}, "think_end_token=5 must be a text"),
+        ({"enable_thinking": "no"}, "enable_thinking='no' must be True or False"),
+        ({"chat_template_args": 3}, "chat_template_args=3 must be a table"),
+        ({"batch_size": None}, "batch_size None isn't offered; give a number"),
+        ({"trust_remote_code": True}, "Unknown model_args trust_remote_code; known are pretrained"),
+        ({"pretrained": ""}, "pretrained='' must be a model"),
         ({"tp": 5}, "tp_size=5 exceeds num_attention_heads=4"),
         ({"residual": "no-comm"}, "no-comm is a bound on speed"),
         ({"pretrained": "nothing"}, "Unknown model 'nothing'"),
@@ -115,6 +127,53 @@ def test_wrong_arguments_are_a_sentence(tiny_checkpoint, arguments, message):
     given = {"pretrained": str(tiny_checkpoint), "device": "cpu"} | arguments
     with pytest.raises(UsageError, match=message):
         RegisteredLadder(**given)
+
+
+def interrupt(worker):
+    raise KeyboardInterrupt
+
+
+def break_down(worker):
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("event", "error", "message"),
+    [
+        (lambda worker: worker.kill(), WorkerError, "rank 1 was killed by signal 9"),
+        (interrupt, KeyboardInterrupt, None),
+        (break_down, ZeroDivisionError, None),
+    ],
+    ids=["killed", "ctrl-c", "exception"],
+)
+def test_ranks_end_together_in_the_middle_of_a_text(
+    tiny_checkpoint, monkeypatch, event, error, message
+):
+    lm = RegisteredLadder(str(tiny_checkpoint), tp=2, device="cpu", dtype="float32")
+    (worker,) = lm._book._loaded()._driver.team._children
+
+    def at_the_third_token(tokens):
+        if len(tokens) == 3:
+            event(worker)
+        return False
+
+    monkeypatch.setattr(TextEnd, "watch", lambda end: at_the_third_token)
+    asked = Instance("generate_until", {}, ("Hi, you", {"max_gen_toks": 200}), 0)
+    with pytest.raises(error, match=message):
+        lm.generate_until([asked])
+    assert worker.poll() is not None
+    lm.close()
+
+
+def test_one_model_at_a_time_has_several_ranks(tiny_checkpoint):
+    first, second = (RegisteredLadder(str(tiny_checkpoint), tp=2, device="cpu") for _ in "ab")
+    asked = [Instance("generate_until", {}, ("Hi", {"max_gen_toks": 3}), 0)]
+    texts = first.generate_until(asked)
+    with pytest.raises(UsageError, match=r"Another model with tp is open; close\(\) it first"):
+        second.generate_until(asked)
+    first.close()
+    assert second.generate_until(asked) == texts
+    second.close()
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Where texts end, token by token, against the text as a whole; and what tasks may ask for."""
 
+import random
 import re
 import shutil
 
 import pytest
 from lm_eval.models.utils import postprocess_generated_text
-from tokenizers import Tokenizer
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from ladder_eval.engine.sampling import Sampling
 from ladder_eval.errors import UsageError
@@ -111,6 +112,105 @@ def test_special_tokens_are_no_text_and_part_no_string(tokenizer):
     assert end.cut(tokens) == "one "
 
 
+@pytest.mark.parametrize("think_end", ["", "</think>"])
+def test_a_string_may_be_a_special_token(special, think_end):
+    """As tasks give `<|im_end|>` to models whose end-of-text token is another."""
+    end = TextEnd(special, ["\n\n", "</s>"], think_end)
+    tokens = ids(special, "Hm.</s> So</think>Four.</s> Five.")
+    stop = tokens.index(EOS) if not think_end else len(tokens) - 7
+    assert ended(end, tokens) == stop + 1
+    assert end.cut(tokens[: stop + 1]) == ("Four." if think_end else "Hm.")
+
+
+def pieces():
+    """As Llama 2's: spaces are part of words, and what isn't in the vocabulary is bytes."""
+    words = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
+    words += [*"abSTOPQn.,?!':▁", "▁a", "▁ST", "ST", "OP", "▁n", "'t", "▁.", "▁▁"]
+    model = models.Unigram([(word, -len(words[i:])) for i, word in enumerate(words)], 0, True)
+    made = Tokenizer(model)
+    made.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    made.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return made
+
+
+def words():
+    """As BERT's, with its way to clean a text up."""
+    known = ["[UNK]", "a", "b", "##b", "stop", "st", "##op", *".,?!'", "n", "##n", "'t", ":"]
+    made = Tokenizer(models.WordPiece({word: i for i, word in enumerate(known)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece(cleanup=True)
+    made.add_special_tokens(["</s>"])
+    return made
+
+
+def cleaned(made, clean=True):
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, eos_token="</s>", clean_up_tokenization_spaces=clean
+    )
+
+
+UNTIL = ["STOP", " STOP", "STO", "\n\n", "\n", "stop", "st op", " a", "a.", " n't", "ü€", "漢\n"]
+UNTIL += ["." * 24, "'" * 12, "?!", "TOP "]
+PIECES = [
+    "a",
+    "b",
+    " ",
+    "STOP",
+    " ST",
+    "OP",
+    "\n",
+    "漢",
+    "ü",
+    "€",
+    " .",
+    "?",
+    " n't",
+    " ' ",
+    "stop",
+]
+PIECES += ["," * 3, "漢" * 40, "😀" * 3, "." * 30, " '" * 30]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "merging", "pieces", "cleaned pieces", "words"])
+def test_a_text_is_over_as_soon_as_the_whole_of_it_has_a_string(request, kind):
+    """Texts and random tokens, some of which are special or in no vocabulary."""
+    tokenizer = {
+        "bytes": lambda: request.getfixturevalue("tokenizer"),
+        "merging": lambda: request.getfixturevalue("merging"),
+        "pieces": lambda: cleaned(pieces(), clean=False),
+        "cleaned pieces": lambda: cleaned(pieces()),
+        "words": lambda: cleaned(words()),
+    }[kind]()
+    over = 0
+    for seed in range(300):
+        chance = random.Random(seed)
+        until = chance.sample(UNTIL, 2)
+        text = "".join(chance.choices(PIECES, k=chance.randrange(1, 12)))
+        tokens = ids(tokenizer, text)
+        if seed % 3 == 0:
+            tokens = chance.choices(range(len(tokenizer) + 9), k=60)
+        if seed % 5 == 0:
+            tokens = [t for token in tokens for t in (token, tokenizer.eos_token_id, 10**5)]
+        wholes = (
+            tokenizer.decode(tokens[:n], skip_special_tokens=True)
+            for n in range(1, len(tokens) + 1)
+        )
+        found = (n for n, whole in enumerate(wholes, 1) if any(end in whole for end in until))
+        expected = next(found, None)
+        assert ended(TextEnd(tokenizer, until), tokens) == expected, (seed, until, text)
+        over += expected is not None
+    assert over > 30
+
+
 THOUGHTS = "I think.\n\nSo\n\n</think>\n\nFour.\n\nBut"
 
 
@@ -138,11 +238,18 @@ def test_thoughts_that_are_never_closed_are_the_answer(tokenizer):
     assert end.cut(tokens) == "I think."
 
 
-def test_only_what_follows_the_last_thought_is_the_answer(tokenizer):
+@pytest.mark.parametrize("kind", ["tokenizer", "special"])
+def test_only_what_follows_the_last_thought_is_the_answer(request, kind):
+    tokenizer = request.getfixturevalue(kind)
     text = "a</think> b. c</think> d. e"
     end = TextEnd(tokenizer, ["."], "</think>")
     assert end.cut(ids(tokenizer, text)) == postprocess_generated_text(text, ["."], "</think>")
     assert end.cut(ids(tokenizer, text)) == "d"
+
+
+def test_thoughts_are_closed_by_a_special_token_alone(special):
+    with pytest.raises(UsageError, match=r"'</think>\\n' has more in it than a special token"):
+        TextEnd(special, ["."], "</think>\n")
 
 
 @pytest.mark.parametrize(
@@ -182,6 +289,7 @@ def test_settings_are_read_as_tasks_give_them(kwargs, until, most, sampling):
         ({"max_gen_toks": "many"}, "invalid literal"),
         ({"temperature": -1, "do_sample": True}, "temperature -1.0 must be 0 or more"),
         ({"temperature": 1, "top_p": 3}, "top_p 3.0 must be above 0"),
+        ({"temperature": 1, "top_p": 0}, "top_p 0.0 must be above 0"),
         ({"until": ["a", 3]}, "until has 3; give a text, or a list of texts"),
     ],
     ids=str,
