@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from jinja2 import TemplateError
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
@@ -26,6 +25,7 @@ from ladder_eval.harness.answers import (
     TextRequest,
 )
 from ladder_eval.harness.stopping import TextEnd, settings_of
+from ladder_eval.models.config_values import printable
 from ladder_eval.results.requests import RequestLog, request_key
 
 # Requests that are repeated at another tp_size.
@@ -186,10 +186,11 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
                 continue_final_message=not add_generation_prompt,
                 **self._chat_template_args,
             )
-        except (TemplateError, TypeError, ValueError) as error:  # as templates and theirs meet
+        except Exception as error:  # a template can compute anything, and fail as anything
             raise UsageError(
                 f"The chat template of {self.tokenizer_name} can't render a conversation of "
-                f"{', '.join(message['role'] for message in chat_history)}: {error}."
+                f"{', '.join(message['role'] for message in chat_history)}: "
+                f"{printable(str(error))}."
             ) from None
         return prompt
 

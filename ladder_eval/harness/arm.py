@@ -17,6 +17,7 @@ from ladder_eval.distributed.shares import shares
 from ladder_eval.errors import CheckpointError
 from ladder_eval.execution import Execution
 from ladder_eval.models.checkpoint import tokenizer_sha256, weights_sha256
+from ladder_eval.models.config_values import printable, shown
 from ladder_eval.models.selection import SelectedModel
 from ladder_eval.models.stored import read_json
 
@@ -92,7 +93,8 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             trust_remote_code=False,
         )
     except Exception as error:  # a damaged file surfaces as anything
-        raise CheckpointError(f"The tokenizer in {folder} can't be read: {error!r}.") from None
+        reason = printable(repr(error))
+        raise CheckpointError(f"The tokenizer in {folder} can't be read: {reason}.") from None
     return tokenizer
 
 
@@ -110,5 +112,5 @@ def _eos(file: Path) -> list[int]:
     found = read_json(file).get("eos_token_id") if file.is_file() else None
     tokens = found if isinstance(found, list) else [] if found is None else [found]
     if wrong := [token for token in tokens if type(token) is not int]:
-        raise CheckpointError(f"{file} has the eos_token_id {wrong[0]!r}; give token ids.")
+        raise CheckpointError(f"{file} has the eos_token_id {shown(wrong[0])}; give token ids.")
     return tokens
