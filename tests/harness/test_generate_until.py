@@ -10,6 +10,7 @@ import torch
 from alone import Alone
 from lm_eval.models.huggingface import HFLM
 
+from ladder_eval.engine.generation import Generated
 from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.models.checkpoint import load_model, read_config
 
@@ -99,6 +100,24 @@ def test_answers_are_kept_and_taken_from_the_log(make_lm, write, tmp_path, plain
     assert write(again, PROMPTS, max_gen_toks=20) == plain
     assert (again.tally.reused_requests, again.tally.scored_requests) == (6, 0)
     assert again.tally.cut_texts == 4
+
+
+def test_a_batch_of_texts_is_on_disk_before_the_next_begins(make_lm, write, tmp_path):
+    on_disk = []
+
+    class Slow:
+        def generate(self, requests, stops):
+            on_disk.append(len((tmp_path / "answers.jsonl").read_text().splitlines()))
+            return [Generated((40, 41), "stop")] * len(requests)
+
+    lm = make_lm(batch_size=2, load=Slow)
+    assert len(write(lm, PROMPTS, max_gen_toks=20)) == len(PROMPTS)
+    assert on_disk == [0, 2, 4]
+    assert lm.tally.cut_texts == 0  # a text that a string ended is whole
+    progress = lm._book._progress
+    most = sum(len(prompt) + 20 for prompt in PROMPTS)  # a token a byte
+    assert progress.started == [most]
+    assert (len(progress.advanced), sum(progress.advanced)) == (3, most)
 
 
 @pytest.mark.parametrize(
