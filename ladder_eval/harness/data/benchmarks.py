@@ -13,6 +13,7 @@ from ladder_eval.harness.data.packs import (
     question,
 )
 from ladder_eval.harness.data.splits import Split
+from ladder_eval.harness.data.subjects import SUBJECTS
 
 IN_THE_TASK_FILE = "in the task file"
 NONE = "none"
@@ -32,6 +33,7 @@ class Benchmark:
         fewshot: The split that the stock task takes solved examples from, or where else they are.
         files: Pattern of the repository's files of a split, with {config} and {split} in it.
         config: What the Hub calls the only configuration, where the stock task names none.
+        configs: The configurations that stock tasks name, where `rows` is over all of them.
         packs: Wheels that hold some of its splits, the first to be asked first.
         resources: What its metrics need besides (`resources.py`).
     """
@@ -43,6 +45,7 @@ class Benchmark:
     fewshot: str
     files: str = "{config}/{split}-*.parquet"
     config: str = "default"
+    configs: tuple[str, ...] = ("",)
     packs: tuple[Pack, ...] = ()
     resources: tuple[str, ...] = ()
 
@@ -54,6 +57,15 @@ class Benchmark:
     def official_rows(self, split: Split) -> int | None:
         """Official number of rows of a split, if known."""
         return self.rows.get(f"{split.config}/{split.name}", self.rows.get(split.name))
+
+    def splits(self) -> list[Split]:
+        """All its splits that have official numbers of rows."""
+        named = [key.rpartition("/")[::2] for key in self.rows]
+        return [
+            Split(self.hub_id, own, name)
+            for config, name in named
+            for own in ((config,) if config else self.configs)
+        ]
 
     def pattern(self, split: Split) -> str:
         """Pattern of a split's files in the repository."""
@@ -141,6 +153,7 @@ BENCHMARKS = {
             licence="MIT",
             rows={"dev": 285, "validation": 1531, "test": 14042},
             fewshot="dev",
+            configs=SUBJECTS,
             packs=(dumped("hails/mmlu_no_train", "dev", "validation", "test"),),
         ),
         Benchmark(

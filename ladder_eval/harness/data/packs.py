@@ -157,9 +157,12 @@ def columns(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _documents(requests: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Each document once, in order; there is a request a choice."""
-    by_id = {request["doc_id"]: request["doc"] for request in requests}
-    return (by_id[index] for index in sorted(by_id))
+    """Each document once, in order: there is a request a choice, and then one without context."""
+    seen = set()
+    for request in requests:
+        if request["native_id"] not in seen:
+            seen.add(request["native_id"])
+            yield request["doc"]
 
 
 IFEVAL_PACK = written(EVAL_FRAMEWORK, "train", _IFEVAL)
