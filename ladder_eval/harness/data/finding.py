@@ -108,6 +108,9 @@ class Finder:
         except FetchError as error:
             self._hub_refused[benchmark.hub_id] = str(error)
         else:
+            self._hub_refused[benchmark.hub_id] = (
+                f"The Hub's {benchmark.hub_id} lacks files of what is missing."
+            )
             self._in_snapshot(folder, benchmark, wanted)
 
     def _in_snapshot(self, folder: Path, benchmark: Benchmark, wanted: Sequence[Split]) -> None:
