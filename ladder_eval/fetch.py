@@ -171,12 +171,9 @@ def cached_hub(
     """
     from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - as in _snapshot
 
-    try:
-        return Path(
-            snapshot_download(
-                repo_id, repo_type=repo_type, revision=revision, local_files_only=True
-            )
-        )
+    take = partial(snapshot_download, repo_id, repo_type=repo_type, revision=revision)
+    try:  # with no pattern at all, a copy that lacks files would be refused as incomplete
+        return Path(take(local_files_only=True, allow_patterns=[]))
     except (errors.LocalEntryNotFoundError, errors.HFValidationError, OSError):
         return None
 
