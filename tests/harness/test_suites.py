@@ -8,7 +8,7 @@ import yaml
 
 from ladder_eval.errors import UsageError
 from ladder_eval.harness.catalogue import BENCHMARKS, Split
-from ladder_eval.harness.listings import DATA_HEADINGS, TASK_HEADINGS, data_rows, task_rows
+from ladder_eval.harness.listings import TASK_HEADINGS, task_rows
 from ladder_eval.harness.suites import load_suite, suite_names, suite_of, task_names
 
 QUICK = ["arc_easy", "arc_challenge", "hellaswag", "piqa"]
@@ -119,16 +119,3 @@ def test_listed_tasks_are_those_of_the_suite():
         "limit": 40,
     }
     assert rows["mmlu"]["official rows"] == 14042
-
-
-def test_listed_data_says_what_is_at_hand(tiny_data, tmp_path, monkeypatch):
-    monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path))
-    rows = {row[0]: dict(zip(DATA_HEADINGS, row, strict=True)) for row in data_rows(tiny_data)}
-    assert rows.keys() == BENCHMARKS.keys()
-    assert rows["baber/piqa"] == {
-        "data set": "baber/piqa",
-        "licence": "AFL-3.0",
-        "official rows": "train 16,113, validation 1,838, test 3,084",
-        "at hand": f"in {tiny_data / 'piqa'}",
-    }
-    assert rows["cais/mmlu"]["at hand"].startswith("dev, validation, test: no; ")
