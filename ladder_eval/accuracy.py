@@ -19,9 +19,8 @@ from ladder_eval.harness.evaluation import (
     Prompting,
     estimate_tokens,
     run_suite,
-    sample_rows,
-    write_lm_eval_layout,
 )
+from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
