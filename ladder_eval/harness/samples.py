@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import sanitize_model_name
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.harness.evaluation import PLAIN, PreparedTask, Prompting
+from ladder_eval.harness.suites import SuiteTask
+from ladder_eval.results.metrics import term
 
 
 def sample_rows(
@@ -20,24 +23,54 @@ def sample_rows(
 ) -> Iterator[dict[str, Any]]:
     """One row a document and filter, in the columns of `samples.parquet`."""
     for prepared in tasks:
+        task, counts = prepared.task, headline_filter(prepared.task, result)
+        categories = {part.name: getattr(part, "category", None) for part in task.parts}
         for part in prepared.lm_tasks:
             for sample in result["samples"][part]:
+                value = term(task.headline, sample[task.headline])
+                metrics = {name: sample[name] for name in sample["metrics"]}
                 yield {
                     "model": model,
-                    "task": prepared.task.name,
-                    "group": part if prepared.task.group else None,
+                    "task": task.name,
+                    "group": part if task.group else None,
+                    "category": categories[part],
                     "filter": sample["filter"],
+                    "is_headline": sample["filter"] == counts,
                     "doc_id": sample["doc_id"],
                     "doc_hash": sample["doc_hash"],
                     "prompt_hash": prompt_hash(sample["arguments"]),
                     "target_hash": sample["target_hash"],
-                    "metric": prepared.task.headline,
-                    "value": float(sample[prepared.task.headline]),
-                    "metrics": json.dumps({name: sample[name] for name in sample["metrics"]}),
+                    "metric": task.headline,
+                    "value": value.value,
+                    "weight": value.weight,
+                    "metrics": json.dumps(metrics, default=_plain),
                     "target": str(sample["target"]),
                     "answers": json.dumps(sample["filtered_resps"]),
                     "document": json.dumps(sample["doc"], default=str, ensure_ascii=False),
                 }
+
+
+def headline_filter(task: SuiteTask, result: Mapping[str, Any]) -> str:
+    """The filter whose answers count: the task's choice, or the first that lm-eval applied.
+
+    Raises:
+        UsageError: if lm-eval applied none of that name.
+    """
+    applied = [
+        sample["filter"] for part in task.parts for sample in result["samples"].get(part.name, ())
+    ]
+    chosen: str = getattr(task, "filter", None) or applied[0]
+    if chosen not in applied:
+        known = ", ".join(dict.fromkeys(applied))
+        raise UsageError(f"{task.name} has no filter {chosen!r}; its filters are {known}.")
+    return chosen
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as Python's, which alone JSON can hold."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a metric has the value {value!r}, which is no number")
 
 
 def prompt_hash(arguments: Sequence[Sequence[Any]]) -> str:

@@ -1,9 +1,9 @@
 """A table as text, which the terminal and Markdown print alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["NOTHING", "Block"]
+__all__ = ["NOTHING", "Block", "transposed"]
 
 NOTHING: Final = "—"
 
@@ -25,3 +25,9 @@ class Block:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     total: bool = False
+
+
+def transposed(block: Block) -> Block:
+    """The block with its columns as rows, for where there's more height than width."""
+    first, *rows = zip(block.columns, *block.rows, strict=True)
+    return replace(block, columns=first, rows=tuple(rows))

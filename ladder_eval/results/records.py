@@ -1,7 +1,7 @@
 """What a run says about itself, as frozen records that survive a trip through JSON.
 
-Scores, differences and interval ends are fractions (0 to 1), times are seconds, sizes are bytes.
-Percent and points exist only in `ladder_eval.report`.
+Scores, differences and interval ends are fractions (0 to 1), except those of perplexities and bits
+a byte; times are seconds, sizes are bytes. Percent and points exist only in `ladder_eval.report`.
 """
 
 import json
@@ -28,7 +28,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 POOLED: Final = "pooled"
@@ -148,6 +148,8 @@ class TaskRecord:
         source: Where the data came from.
         data_sha256: Hash of the data.
         prompts_sha256: Hash of the prompts.
+        filter: The filter of lm-eval's whose answers the headline metric judges; "none" where the
+            task has none.
     """
 
     task: str
@@ -162,19 +164,27 @@ class TaskRecord:
     source: str
     data_sha256: str
     prompts_sha256: str
+    filter: str = "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """One metric of one model on one task.
+    """One metric of one model on one task or a part of it, after one filter.
 
     Attributes:
         model: The model's name.
         task: The task's name.
         metric: The metric's name.
-        value: Mean over documents, a fraction.
-        n: Documents.
-        stderr: Standard error of `value`, where one is known.
+        value: The metric over documents: a fraction, or one of `LOWER_IS_BETTER`.
+        n: Documents that have a value of the metric.
+        stderr: Standard error of `value`; None where it can't be estimated, such as when all
+            documents agree.
+        filter: Name of the filter that turned the answers into values.
+        part: "" for the whole task, in which each document weighs the same; "subject ..." and
+            "category ..." for a part; "macro" for the mean of the subjects that have documents.
+        low: Lower end of the 95 % interval of `value`; None where there is none.
+        high: Its upper end.
+        method: How the interval was computed; "" where there is none.
     """
 
     model: str
@@ -183,6 +193,11 @@ class Score:
     value: float
     n: int
     stderr: float | None
+    filter: str = "none"
+    part: str = ""
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,16 +210,17 @@ class Comparison:
         task: The task's name, or `POOLED`.
         metric: The compared metric.
         n: Pairs.
-        baseline_value: The baseline's mean, a fraction.
-        candidate_value: The candidate's mean, a fraction.
+        baseline_value: The baseline's mean, a fraction, or its perplexity.
+        candidate_value: The candidate's.
         difference: `candidate_value` minus `baseline_value`.
-        low: Lower end of the difference's interval.
-        high: Upper end of the difference's interval.
+        low: Lower end of the interval of the difference, or of the ratio if there's one.
+        high: Its upper end.
         confidence: The interval's coverage, such as 0.95.
         gains: Pairs in which the candidate did better.
         losses: Pairs in which the candidate did worse.
         method: How the interval was computed.
-        decided: Whether the interval excludes zero.
+        decided: Whether the interval excludes a difference of zero, or a ratio of one.
+        ratio: `candidate_value` / `baseline_value` for metrics of `LOWER_IS_BETTER`; else None.
     """
 
     candidate: str
@@ -222,6 +238,7 @@ class Comparison:
     losses: int
     method: str
     decided: bool
+    ratio: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,11 +276,13 @@ class RunResult:
         provenance: Versions, hardware, command and time.
         models: The evaluated models.
         tasks: The evaluated tasks.
-        scores: Every metric of every model on every task.
+        scores: Every metric of every model on every task and its parts, after every filter.
         comparisons: Differences per task, and pooled.
         speed: Times of the models, or of a bench's residuals.
         published: What a paper prints for the models; never measured here.
         warnings: What a reader has to know before believing the numbers.
+        average_tasks: Names of the tasks that the suite's average is of, evaluated here or not.
+        pending_tasks: Names of the suite's tasks that can't be evaluated yet.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -280,6 +299,8 @@ class RunResult:
     speed: tuple[SpeedRecord, ...] = ()
     published: tuple[PublishedRow, ...] = ()
     warnings: tuple[str, ...] = ()
+    average_tasks: tuple[str, ...] = ()
+    pending_tasks: tuple[str, ...] = ()
 
 
 def to_json(result: RunResult) -> str:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ladder_eval.errors import PairingError
+from ladder_eval.results.means import paired_mean_interval
 from ladder_eval.results.pairing import Pair, Sample, compare, pair
-from ladder_eval.results.statistics import paired_difference_interval, paired_mean_interval
+from ladder_eval.results.statistics import paired_difference_interval
 
 
 def sample(doc="d1", value=1.0, **changes):

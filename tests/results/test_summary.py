@@ -28,13 +28,16 @@ def frame(values):
             "model": model,
             "task": task,
             "group": None,
+            "category": None,
             "filter": "none",
+            "is_headline": True,
             "doc_id": i,
             "doc_hash": f"{task}{i}",
             "prompt_hash": f"p{task}{i}",
             "target_hash": "t",
             "metric": "acc_norm",
             "value": float(value),
+            "weight": 1.0,
             "metrics": json.dumps({"acc": 1 - value, "acc_norm": value}),
             "target": "0",
             "answers": "[]",
@@ -54,7 +57,8 @@ def test_scores_are_means_of_every_metric():
         assert headline.value == pytest.approx(mean(values))
         assert other.value == pytest.approx(1 - mean(values))
         assert headline.n == other.n == len(values)
-        expected = stdev(values) / math.sqrt(len(values))
+        # Where all answers agree, a standard error of 0 would claim certainty.
+        expected = stdev(values) / math.sqrt(len(values)) if len(set(values)) > 1 else None
         assert headline.stderr == pytest.approx(expected)
         assert other.stderr == pytest.approx(expected)
 
