@@ -5,13 +5,14 @@ a byte; times are seconds, sizes are bytes. Percent and points exist only in `la
 """
 
 import json
-import types
 import typing
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from ladder_eval.errors import RecordError
+from ladder_eval.results.decoding import decode
+from ladder_eval.results.score_records import POOLED, Comparison, Score, TaskRecord
 from ladder_eval.results.speed_records import SpeedRecord
 
 __all__ = [
@@ -30,9 +31,6 @@ __all__ = [
 
 SCHEMA_VERSION: Final = 4
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
-
-POOLED: Final = "pooled"
-"""The `Comparison.task` of a comparison over the pairs of all tasks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,116 +130,6 @@ class ModelRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TaskRecord:
-    """One task, and the data that it was evaluated on.
-
-    Attributes:
-        task: The task's name.
-        dataset: The data set's name on the hub.
-        split: The evaluated split.
-        metric: The headline metric, such as "acc_norm".
-        num_fewshot: Solved examples in a prompt.
-        version: The task's version.
-        documents: Documents evaluated.
-        documents_in_split: Documents in the split as loaded.
-        official_documents: Documents that the data set's authors publish, where known.
-        source: Where the data came from.
-        data_sha256: Hash of the data.
-        prompts_sha256: Hash of the prompts.
-        filter: The filter of lm-eval's whose answers the headline metric judges; "none" where the
-            task has none.
-    """
-
-    task: str
-    dataset: str
-    split: str
-    metric: str
-    num_fewshot: int
-    version: str
-    documents: int
-    documents_in_split: int
-    official_documents: int | None
-    source: str
-    data_sha256: str
-    prompts_sha256: str
-    filter: str = "none"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Score:
-    """One metric of one model on one task or a part of it, after one filter.
-
-    Attributes:
-        model: The model's name.
-        task: The task's name.
-        metric: The metric's name.
-        value: The metric over documents: a fraction, or one of `LOWER_IS_BETTER`.
-        n: Documents that have a value of the metric.
-        stderr: Standard error of `value`; None where it can't be estimated, such as when all
-            documents agree.
-        filter: Name of the filter that turned the answers into values.
-        part: "" for the whole task, in which each document weighs the same; "subject ..." and
-            "category ..." for a part; "macro" for the mean of the subjects that have documents.
-        low: Lower end of the 95 % interval of `value`; None where there is none.
-        high: Its upper end.
-        method: How the interval was computed; "" where there is none.
-    """
-
-    model: str
-    task: str
-    metric: str
-    value: float
-    n: int
-    stderr: float | None
-    filter: str = "none"
-    part: str = ""
-    low: float | None = None
-    high: float | None = None
-    method: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """A candidate against its baseline, over pairs of answers to the same requests.
-
-    Attributes:
-        candidate: The candidate's name.
-        baseline: The baseline's name.
-        task: The task's name, or `POOLED`.
-        metric: The compared metric.
-        n: Pairs.
-        baseline_value: The baseline's mean, a fraction, or its perplexity.
-        candidate_value: The candidate's.
-        difference: `candidate_value` minus `baseline_value`.
-        low: Lower end of the interval of the difference, or of the ratio if there's one.
-        high: Its upper end.
-        confidence: The interval's coverage, such as 0.95.
-        gains: Pairs in which the candidate did better.
-        losses: Pairs in which the candidate did worse.
-        method: How the interval was computed.
-        decided: Whether the interval excludes a difference of zero, or a ratio of one.
-        ratio: `candidate_value` / `baseline_value` for metrics of `LOWER_IS_BETTER`; else None.
-    """
-
-    candidate: str
-    baseline: str
-    task: str
-    metric: str
-    n: int
-    baseline_value: float
-    candidate_value: float
-    difference: float
-    low: float
-    high: float
-    confidence: float
-    gains: int
-    losses: int
-    method: str
-    decided: bool
-    ratio: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedRow:
     """The scores that a paper prints for one model, in the units it prints them in.
 
@@ -332,7 +220,7 @@ def from_json(text: str) -> RunResult:
             f"the result isn't valid JSON ({error}); restore it, or run the evaluation again."
         ) from error
     _check_schema_version(value)
-    return typing.cast("RunResult", _decode(RunResult, value, "result"))
+    return typing.cast("RunResult", decode(RunResult, value, "result"))
 
 
 def _is_utc_time(text: str) -> bool:
@@ -354,71 +242,3 @@ def _check_schema_version(value: object) -> None:
             f"the result has schema version {version!r}, but this ladder-eval reads "
             f"{SCHEMA_VERSION}; use the ladder-eval that wrote it, or run the evaluation again."
         )
-
-
-def _decode(kind: Any, value: object, where: str) -> object:
-    """Check `value` against the annotation `kind`, and turn lists and objects into records."""
-    arguments = typing.get_args(kind)
-    match typing.get_origin(kind):
-        case types.UnionType:
-            return _decode_union(arguments, value, where)
-        case origin if origin in (tuple, list) and isinstance(value, list):
-            items = [_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
-            return tuple(items) if origin is tuple else items
-        case origin if origin is dict and isinstance(value, dict):
-            return {key: _decode(arguments[1], value[key], f"{where}.{key}") for key in value}
-        case None if is_dataclass(kind) and isinstance(value, dict):
-            return _decode_record(kind, value, where)
-        case None if _is_scalar(kind, value):
-            return float(typing.cast("float", value)) if kind is float else value
-    raise RecordError(
-        f"{where} should be {_name(kind)}, but is {_shorten(value)}; "
-        "restore the result, or run the evaluation again."
-    )
-
-
-def _decode_union(kinds: tuple[Any, ...], value: object, where: str) -> object:
-    for kind in kinds:
-        try:
-            return _decode(kind, value, where)
-        except RecordError:
-            continue
-    expected = " or ".join(_name(kind) for kind in kinds)
-    raise RecordError(
-        f"{where} should be {expected}, but is {_shorten(value)}; "
-        "restore the result, or run the evaluation again."
-    )
-
-
-def _decode_record(kind: Any, value: dict[str, object], where: str) -> object:
-    names = [field.name for field in fields(kind)]
-    if wrong := [name for name in names if name not in value]:
-        problem = f"lacks {', '.join(wrong)}"
-    elif wrong := [name for name in value if name not in names]:
-        problem = f"has the unknown {', '.join(wrong)}"
-    else:
-        hints = typing.get_type_hints(kind)
-        return kind(
-            **{name: _decode(hints[name], value[name], f"{where}.{name}") for name in names}
-        )
-    raise RecordError(f"{where} {problem}; restore the result, or run the evaluation again.")
-
-
-def _is_scalar(kind: Any, value: object) -> bool:
-    # bool is a subclass of int, and JSON writes a whole float as an int only if someone edits it.
-    if isinstance(value, bool):
-        return kind is bool
-    if kind is float:
-        return isinstance(value, int | float)
-    return isinstance(value, kind)
-
-
-def _name(kind: Any) -> str:
-    if kind is types.NoneType:
-        return "null"
-    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
