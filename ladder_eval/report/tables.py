@@ -147,7 +147,9 @@ def _rich_table(block: Block) -> RenderableType:
         # Where the terminal is narrow, counts fold, but names and values never do.
         heading = Text(column.removesuffix(" %") + "\n%" if column.endswith(" %") else column)
         justify: JustifyMethod = "right" if i else "left"
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=i != 1)
+        table.add_column(
+            heading, justify=justify, overflow="fold", no_wrap=i != 1 and not block.folds
+        )
     for i, row in enumerate(block.rows):
         last = block.total and i == len(block.rows) - 1
         if last:
