@@ -20,7 +20,8 @@ _GSM8K_IGNORED = [",", r"\$", "(?s).*#### ", r"\.$"]
 # 1,000 has commas between groups of three; 2,3 is a list. Exponents are short, as 1e999999 is huge.
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)(?P<digits>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)"
-    r"(?P<exponent>[eE][-+]?\d{1,2})?(?:/(?P<divisor>\d+))?"
+    r"(?P<exponent>[eE][-+]?\d{1,2})?(?:/(?P<divisor>\d+))?",
+    re.ASCII,
 )
 _LONGEST_NUMBER = 60  # characters; no answer is longer
 
