@@ -33,11 +33,11 @@ def average_blocks(result: RunResult) -> list[Block]:
     """A row a model and a column a task, the average last and perplexities beside it.
 
     Published rows stand below the models that they are of. There's no such block if the suite names
-    no tasks to average.
+    no tasks to average, or a single one.
     """
-    if not result.average_tasks or not result.scores:
-        return []
     names = average_tasks(result)
+    if not result.average_tasks or len(names) < 2 or not result.scores:
+        return []
     beside = [task for task in result.tasks if not is_fraction(task.metric)]
     rows = []
     for model in result.models:

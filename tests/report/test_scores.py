@@ -188,4 +188,5 @@ def test_average_and_pending_tasks_are_in_terminal_and_report(averaged):
 
 def test_no_average_without_the_suites_choice(undecided):
     assert average_blocks(undecided) == []
-    assert average_blocks(replace(undecided, average_tasks=("arc_easy",), scores=())) == []
+    assert average_blocks(replace(undecided, average_tasks=("arc_easy", "boolq"), scores=())) == []
+    assert average_blocks(replace(undecided, average_tasks=("arc_easy",))) == []
