@@ -163,6 +163,12 @@ def test_average_is_laid_out_as_the_papers_table(averaged):
     assert block.notes[2] == "Measured on a subset: 80 of 610."
 
 
+def test_what_is_not_averaged_stands_beside(averaged):
+    (block,) = average_blocks(replace(averaged, average_tasks=("boolq", "ifeval")))
+    assert block.columns[3:] == ("average", "arc_easy acc_norm", "wikitext word_perplexity")
+    assert block.rows[0][3:] == ("77.5 ± 7.2 (1 of 2)", "60.0", "18.54")
+
+
 def test_incomplete_average_is_on_no_leaderboard(averaged):
     assert leaderboard([averaged])["mean_headline"].isna().all()
     complete = replace(averaged, average_tasks=("arc_easy", "boolq"))
