@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conftest import task
-from test_tables import printed
+from report_records import printed, task
 
 from ladder_eval.report.leaderboard import leaderboard
 from ladder_eval.report.scores import all_scores, average_blocks
