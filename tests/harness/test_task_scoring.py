@@ -46,8 +46,26 @@ include: lm_eval/tasks/winogrande/default.yaml
 task: winogrande
 training_split: null
 """
-STOCK = {"gsm8k": NUMBERS, "wikitext": WIKITEXT, "winogrande": WINOGRANDE}
+SUBJECTS = """
+group: mmlu
+task: lm_eval/tasks/mmlu/default/mmlu_a*.yaml
+aggregate_metric_list: [{metric: acc, weight_by_size: true}]
+metadata: {version: 2}
+"""
+STOCK = {"mmlu": SUBJECTS, "gsm8k": NUMBERS, "wikitext": WIKITEXT, "winogrande": WINOGRANDE}
+SIZES = {"abstract_algebra": 2, "anatomy": 5, "astronomy": 3}
 ROWS = {
+    f"mmlu/{subject}/test": [
+        {
+            "question": f"{subject} {row}?",
+            "subject": subject,
+            "choices": ["one", "two", "three", "four"],
+            "answer": row % 4,
+        }
+        for row in range(size)
+    ]
+    for subject, size in SIZES.items()
+} | {
     "gsm8k/main/test": [
         {"question": f"What is {i} and {i}?", "answer": f"It is {2 * i}.\n#### {2 * i}"}
         for i in (2, 500, 7, 9)
@@ -216,6 +234,23 @@ def test_winogrande_is_judged_on_what_follows_the_option(sources):
         ("The stone 0 fell on the lamp because the stone", " was loose."),
         ("The stone 0 fell on the lamp because the lamp", " was loose."),
     ]
+
+
+def test_subjects_and_their_means(sources):
+    """A model that says B: right in row 1 of each subject alone; 1/2, 1/5 and 1/3 of them."""
+    samples, stock = evaluated(
+        Prefers(lambda _, answer: 0.0 if answer == " B" else -1.0), "mmlu", sources
+    )
+    found = {score.part: score for score in scores(samples)}
+    assert {part: (score.value, score.n) for part, score in found.items()} == {
+        "": (pytest.approx(3 / 10), 10),
+        "macro": (pytest.approx((1 / 2 + 1 / 5 + 1 / 3) / 3), 10),
+        "subject abstract_algebra": (1 / 2, 2),
+        "subject anatomy": (1 / 5, 5),
+        "subject astronomy": (pytest.approx(1 / 3), 3),
+    }
+    assert stock["acc,none"] == pytest.approx(found[""].value)
+    assert samples["group"].nunique() == 3
 
 
 def rate(text):
