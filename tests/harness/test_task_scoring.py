@@ -242,6 +242,8 @@ def test_subjects_and_their_means(sources):
         Prefers(lambda _, answer: 0.0 if answer == " B" else -1.0), "mmlu", sources
     )
     found = {score.part: score for score in scores(samples)}
+    stem = [found.pop(part) for part in list(found) if part.startswith("category")]
+    assert all((each.value, each.n) == (found[""].value, 10) for each in stem)
     assert {part: (score.value, score.n) for part, score in found.items()} == {
         "": (pytest.approx(3 / 10), 10),
         "macro": (pytest.approx((1 / 2 + 1 / 5 + 1 / 3) / 3), 10),
