@@ -1,19 +1,12 @@
 """The terminal's table and the Markdown say the same, completely, and no more than the data."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
+from report_records import printed
 from scipy import stats
 
 from ladder_eval.report.tables import blocks, comparison_table, conditions, markdown
-
-
-def printed(table, width=200):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(table)
-    return console.file.getvalue()
 
 
 def test_rows_by_hand(undecided):
@@ -73,9 +66,9 @@ def test_scores_alone_have_exact_intervals(uncompared):
     assert ("intervals", "exact binomial (Clopper–Pearson)") in conditions(uncompared)
 
 
-def test_score_that_counts_nothing_has_no_exact_interval(uncompared):
+def test_score_without_an_interval_has_a_dash(uncompared):
     first, *others = uncompared.scores
-    graded = replace(uncompared, scores=(replace(first, value=0.6123), *others))
+    graded = replace(uncompared, scores=(replace(first, low=None, high=None, method=""), *others))
     assert blocks(graded)[0].rows[0][-1] == "—"
 
 
@@ -120,7 +113,7 @@ def test_markdown_tables_are_rectangular_and_names_are_escaped(undecided):
     lines = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 5 + 6
     assert {line.count("|") for line in lines[:5]} == {9}
-    assert {line.count("|") for line in lines[5:]} == {7}
+    assert {line.count("|") for line in lines[5:]} == {10}
 
 
 def test_brackets_are_not_markup(undecided):

@@ -83,7 +83,22 @@ def result():
                 prompts_sha256="ee",
             ),
         ),
-        scores=(Score(model="ladder", task="arc", metric="acc", value=1 / 3, n=3, stderr=None),),
+        scores=(
+            Score(model="ladder", task="arc", metric="acc", value=1 / 3, n=3, stderr=None),
+            Score(
+                model="ladder",
+                task="wikitext",
+                metric="word_perplexity",
+                value=18.54,
+                n=62,
+                stderr=0.5,
+                filter="strict",
+                part="subject anatomy",
+                low=17.5,
+                high=19.5,
+                method="bootstrap",
+            ),
+        ),
         comparisons=(
             Comparison(
                 candidate="ladder",
@@ -102,7 +117,27 @@ def result():
                 method="exact",
                 decided=False,
             ),
+            Comparison(
+                candidate="ladder",
+                baseline="dense",
+                task="wikitext",
+                metric="word_perplexity",
+                n=62,
+                baseline_value=18.0,
+                candidate_value=18.54,
+                difference=0.54,
+                low=1.01,
+                high=1.05,
+                confidence=0.95,
+                gains=1,
+                losses=61,
+                method="bootstrap",
+                decided=True,
+                ratio=1.03,
+            ),
         ),
+        average_tasks=("arc", "ifeval"),
+        pending_tasks=("ifeval",),
         warnings=("“quoted”",),
     )
 
@@ -135,7 +170,8 @@ def change(result, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 3; use"),
+        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 4; use"),
+        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 4; use"),
         (["schema_version"], True, "schema version True"),
         (["schema_version"], ..., "no schema_version"),
         (["seed"], ..., "result lacks seed"),
