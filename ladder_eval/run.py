@@ -22,7 +22,7 @@ from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.evaluation import PreparedTask, Prompting, prepare
+from ladder_eval.harness.evaluation import PreparedTask, Prompting, prepare, prompting_of
 from ladder_eval.harness.fewshot import STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.options import RunOptions
@@ -119,7 +119,12 @@ def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
     sources = DataSources(
         data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
     )
-    prompting = _prompting(options, suite)
+    prompting = prompting_of(
+        suite,
+        apply_chat_template=options.apply_chat_template,
+        fewshot_as_multiturn=options.fewshot_as_multiturn,
+        system_instruction=options.system_instruction,
+    )
     with terminal.working("reading data"):
         tasks = prepare(
             suite, limit=limit, seed=options.seed, sources=sources, fewshot=options.fewshot
@@ -131,20 +136,6 @@ def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
         tasks=tasks,
         prompting=prompting,
         think_end_token=options.think_end_token or "",
-    )
-
-
-def _prompting(options: RunOptions, suite: Suite) -> Prompting:
-    """The form of the questions: the suite's, unless the options say otherwise."""
-    template, turns = options.apply_chat_template, options.fewshot_as_multiturn
-    template = suite.apply_chat_template if template is None else template
-    if turns and not template:
-        raise UsageError("--fewshot-as-multiturn needs --apply-chat-template; add it.")
-    turns = suite.fewshot_as_multiturn and template if turns is None else turns
-    return Prompting(
-        apply_chat_template=template,
-        fewshot_as_multiturn=turns,
-        system_instruction=options.system_instruction,
     )
 
 

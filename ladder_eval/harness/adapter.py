@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from jinja2 import TemplateError
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
@@ -25,6 +24,7 @@ from ladder_eval.harness.answers import (
     Tally,
     TextRequest,
 )
+from ladder_eval.harness.chat import ChatTemplate
 from ladder_eval.harness.stopping import TextEnd, settings_of
 from ladder_eval.results.requests import RequestLog, request_key
 
@@ -79,7 +79,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self._batch_size = batch_size
         self._seed = seed
         self._think_end = think_end_token
-        self._chat_template_args = dict(chat_template_args or {})
+        self._chat = ChatTemplate(tokenizer=tokenizer, arguments=dict(chat_template_args or {}))
         self._book = AnswerBook(
             identity=identity,
             load=load,
@@ -153,13 +153,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         """
         if isinstance(chat_template, str):
             raise UsageError("Chat templates by name aren't offered; leave the name out.")
-        try:
-            return str(self.tokenizer.get_chat_template())
-        except ValueError:
-            raise UsageError(
-                f"The tokenizer in {self.tokenizer_name} has no chat template; leave "
-                "--apply-chat-template out, or give the folder a chat_template.jinja."
-            ) from None
+        return self._chat.source
 
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
@@ -169,20 +163,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         Raises:
             UsageError: if the template can't render it, such as without a system role.
         """
-        try:
-            prompt: str = self.tokenizer.apply_chat_template(
-                chat_history,
-                tokenize=False,
-                add_generation_prompt=add_generation_prompt,
-                continue_final_message=not add_generation_prompt,
-                **self._chat_template_args,
-            )
-        except TemplateError as error:
-            raise UsageError(
-                f"The chat template of {self.tokenizer_name} can't render a conversation of "
-                f"{', '.join(message['role'] for message in chat_history)}: {error}."
-            ) from None
-        return prompt
+        return self._chat.render(chat_history, add_generation_prompt)
 
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = True

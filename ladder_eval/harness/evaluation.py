@@ -24,7 +24,7 @@ from lm_eval.evaluator import evaluate
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import sanitize_model_name
 
-from ladder_eval.errors import DataError, RecordError
+from ladder_eval.errors import DataError, RecordError, UsageError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
@@ -81,6 +81,29 @@ class Prompting:
 
 
 PLAIN = Prompting()
+
+
+def prompting_of(
+    suite: Suite,
+    *,
+    apply_chat_template: bool | None,
+    fewshot_as_multiturn: bool | None,
+    system_instruction: str | None,
+) -> Prompting:
+    """The form of a suite's questions, where None leaves the choice to the suite.
+
+    Raises:
+        UsageError: if examples are asked for as turns, but no chat template.
+    """
+    template, turns = apply_chat_template, fewshot_as_multiturn
+    template = suite.apply_chat_template if template is None else template
+    if turns and not template:
+        raise UsageError("--fewshot-as-multiturn needs --apply-chat-template; add it.")
+    return Prompting(
+        apply_chat_template=template,
+        fewshot_as_multiturn=template and suite.fewshot_as_multiturn if turns is None else turns,
+        system_instruction=system_instruction,
+    )
 
 
 def prepare(
@@ -148,7 +171,7 @@ def run_suite(
     for lm_task in (each for t in tasks for each in t.lm_tasks.values()):
         lm_task.restart()
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
-    with _rows_suit():
+    with rows_suit():
         result: dict[str, Any] = evaluate(
             lm=lm,
             task_dict={
@@ -171,14 +194,14 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
         for name, task in prepared.lm_tasks.items():
             rows = prepared.chosen[name]
             probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
-            with _rows_suit():
+            with rows_suit():
                 task.build_all_requests(samples=probe)
             total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
     return total
 
 
 @contextmanager
-def _rows_suit() -> Iterator[None]:
+def rows_suit() -> Iterator[None]:
     """Turn a row that a task's template can't render, such as one with a null, into a sentence."""
     try:
         yield

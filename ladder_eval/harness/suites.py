@@ -58,6 +58,11 @@ class TaskPart:
         return self._split(given or next(filter(None, map(self.config.get, _SPLITS))))
 
     @property
+    def takes_first(self) -> bool:
+        """Whether the examples are the first there are, the same for each document."""
+        return (self.config.get("fewshot_config") or {}).get("sampler") == "first_n"
+
+    @property
     def splits(self) -> set[Split]:
         """All splits that the task reads."""
         return {self.evaluated} | ({self.examples} if self.examples else set())
