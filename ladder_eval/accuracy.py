@@ -19,9 +19,8 @@ from ladder_eval.harness.evaluation import (
     Prompting,
     estimate_tokens,
     run_suite,
-    sample_rows,
-    write_lm_eval_layout,
 )
+from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
@@ -196,7 +195,8 @@ def task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
     """A task and the documents of it that all models were asked about."""
     task = prepared.task
     split = task.parts[0].evaluated
-    own = samples[(samples["task"] == task.name) & (samples["model"] == samples["model"].iloc[0])]
+    own = samples[(samples["task"] == task.name) & samples["is_headline"]]
+    own = own[own["model"] == samples["model"].iloc[0]]
     prompts = hashlib.sha256("\n".join(own["prompt_hash"]).encode()).hexdigest()
     return TaskRecord(
         task=task.name,
@@ -211,6 +211,7 @@ def task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
         source=prepared.source,
         data_sha256=prepared.data_sha256,
         prompts_sha256=prompts,
+        filter=str(own["filter"].iloc[0]),
     )
 
 

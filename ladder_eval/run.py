@@ -380,6 +380,8 @@ class _Job:
             scores=scores(samples),
             comparisons=comparisons(name, samples),
             published=_published(self.selection),
+            average_tasks=asked.suite.average,
+            pending_tasks=asked.suite.pending,
             warnings=(*asked.notes, *(warning for e in evaluations for warning in e.warnings)),
         )
 

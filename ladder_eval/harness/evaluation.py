@@ -4,13 +4,10 @@ import hashlib
 import json
 import logging
 import math
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -21,10 +18,8 @@ from jinja2 import TemplateError
 from lm_eval.api.group import Group
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
-from lm_eval.loggers import EvaluationTracker
-from lm_eval.utils import sanitize_model_name
 
-from ladder_eval.errors import DataError, RecordError, UsageError
+from ladder_eval.errors import DataError, UsageError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
@@ -215,107 +210,6 @@ def _characters(task: FewShotTask) -> int:
     contexts = {instance.args[0] for instance in task.instances}  # each is read once
     continuations = [text for i in task.instances for text in i.args[1:] if isinstance(text, str)]
     return sum(map(len, [*contexts, *continuations]))
-
-
-def sample_rows(
-    model: str, tasks: Sequence[PreparedTask], result: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """One row a document and filter, in the columns of `samples.parquet`."""
-    for prepared in tasks:
-        for part in prepared.lm_tasks:
-            for sample in result["samples"][part]:
-                yield {
-                    "model": model,
-                    "task": prepared.task.name,
-                    "group": part if prepared.task.group else None,
-                    "filter": sample["filter"],
-                    "doc_id": sample["doc_id"],
-                    "doc_hash": sample["doc_hash"],
-                    "prompt_hash": prompt_hash(sample["arguments"]),
-                    "target_hash": sample["target_hash"],
-                    "metric": prepared.task.headline,
-                    "value": float(sample[prepared.task.headline]),
-                    "metrics": json.dumps({name: sample[name] for name in sample["metrics"]}),
-                    "target": str(sample["target"]),
-                    "answers": json.dumps(sample["filtered_resps"]),
-                    "document": json.dumps(sample["doc"], default=str, ensure_ascii=False),
-                }
-
-
-def prompt_hash(arguments: Sequence[Sequence[Any]]) -> str:
-    """Hash of everything that a model is asked about a document.
-
-    lm-eval's own hash covers only the first request's context, which for WinoGrande leaves out
-    half of the question.
-    """
-    text = json.dumps([list(request) for request in arguments], ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def write_lm_eval_layout(
-    folder: Path,
-    model: str,
-    model_args: Mapping[str, Any],
-    result: dict[str, Any],
-    *,
-    prompting: Prompting = PLAIN,
-    template: str = "",
-) -> None:
-    """Write the results as lm-eval's own command line would, in place of an earlier write.
-
-    The samples in `result` are of no use afterwards: lm-eval rewrites them in place.
-
-    Raises:
-        RecordError: if the files can't be written.
-    """
-    name = sanitize_model_name(model)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as unfinished:
-            _track(Path(unfinished), model, model_args, result, prompting, template)
-            shutil.rmtree(folder / name, ignore_errors=True)
-            (Path(unfinished) / name).replace(folder / name)
-    except OSError as error:
-        raise RecordError(
-            f"lm-eval's result files can't be written to {folder} ({error.strerror or error}); "
-            "free some space there, or choose another --output-dir."
-        ) from None
-
-
-def _track(
-    folder: Path,
-    model: str,
-    model_args: Mapping[str, Any],
-    result: dict[str, Any],
-    prompting: Prompting,
-    template: str,
-) -> None:
-    tracker = EvaluationTracker(output_path=str(folder))
-    tracker.general_config_tracker.log_experiment_args(
-        model_source="ladder-eval",
-        model_args={"model": model},
-        system_instruction=prompting.system_instruction or "",
-        chat_template=template,
-        fewshot_as_multiturn=prompting.fewshot_as_multiturn,
-    )
-    samples = result["samples"]
-    # lm-eval leaves this empty for a model that it didn't make itself.
-    config = {"model": model, "model_args": dict(model_args)}
-    rest = {name: value for name, value in result.items() if name != "samples"}
-    tracker.save_results_aggregated({**rest, "config": config}, samples)
-    for name, rows in samples.items():
-        tracker.save_results_samples(name, rows)
-    # lm-eval logs its errors and goes on, so that files may be missing, cut or empty.
-    lines = sum(len(file.read_text("utf-8").splitlines()) for file in folder.glob("*/*.jsonl"))
-    if lines != sum(map(len, samples.values())) or not _is_json(folder.glob("*/*.json")):
-        raise OSError("not all of them were")
-
-
-def _is_json(files: Iterator[Path]) -> bool:
-    try:
-        return all(isinstance(json.loads(file.read_text("utf-8")), dict) for file in files)
-    except ValueError:
-        return False
 
 
 def quieten() -> None:

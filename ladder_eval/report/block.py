@@ -1,9 +1,9 @@
 """A table as text, which the terminal and Markdown print alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["NOTHING", "Block"]
+__all__ = ["NOTHING", "Block", "transposed"]
 
 NOTHING: Final = "—"
 
@@ -18,6 +18,7 @@ class Block:
         rows: Cells, as many a row as there are headings.
         notes: Sentences below the table.
         total: Whether the last row sums up the others.
+        folds: Whether any cell may take several lines where the terminal is narrow.
     """
 
     title: str
@@ -25,3 +26,10 @@ class Block:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     total: bool = False
+    folds: bool = False
+
+
+def transposed(block: Block) -> Block:
+    """The block with its columns as rows, for where there's more height than width."""
+    first, *rows = zip(block.columns, *block.rows, strict=True)
+    return replace(block, columns=first, rows=tuple(rows), folds=True)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ladder_eval.report.speed import link_words
 from ladder_eval.report.words import bounds, percent, points
+from ladder_eval.results.averages import suite_average
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.records import POOLED, Comparison, ModelRecord, RunResult
 
@@ -58,10 +59,11 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
 
 `ladder_layers` lists indexes with spaces between them; `limit` is missing for whole tasks.
 `documents` is the sum over tasks and `prompts_sha256` a hash of all that was asked about them.
-`mean_headline` is the unweighted mean over tasks of the headline metrics, a fraction. `baseline`
-and the `pooled_` columns, in percentage points with their interval, are missing where a model is
-compared with nothing, and `decode_speedup` with its interval, the baseline's time by the model's,
-where it wasn't timed. The `speed_` columns are the conditions of that, such as whether the link is
+`mean_headline` is the unweighted mean of the headline metrics, a fraction, over the tasks that the
+suite averages, or all whose metric is a fraction; missing if one of them is. `baseline` and the
+`pooled_` columns, in percentage points with their interval, are missing where a model is compared
+with nothing, and `decode_speedup` with its interval, the baseline's time by the model's, where it
+wasn't timed. The `speed_` columns are the conditions of that, such as whether the link is
 virtual, which need not be those of scoring. `started_at` is ISO 8601.
 """
 
@@ -190,11 +192,9 @@ def _speed(result: RunResult, model: str) -> dict[str, object]:
 
 
 def _mean_headline(result: RunResult, model: str) -> float | None:
-    """Mean over tasks; None if any task lacks its headline, as another mean isn't comparable."""
-    found = {(each.task, each.metric): each.value for each in result.scores if each.model == model}
-    values = [found.get((task.task, task.metric)) for task in result.tasks]
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+    """The suite's average; None if any task is missing, as another mean isn't comparable."""
+    average = suite_average(result, model)
+    return average.value if average and average.is_complete else None
 
 
 def _defuse(cell: object) -> object:

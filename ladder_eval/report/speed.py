@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ladder_eval.report.block import NOTHING, Block
-from ladder_eval.report.words import memory
+from ladder_eval.report.words import memory, printed
 from ladder_eval.results.records import PublishedRow
 from ladder_eval.results.speed_records import (
     RANDOM,
@@ -99,7 +99,7 @@ def published_block(rows: Sequence[PublishedRow]) -> Block:
         title="published accuracy (not measured here): percent, and perplexity",
         columns=("", *(row.model for row in rows)),
         rows=tuple(
-            (metric, *(_printed(row.metrics.get(metric)) for row in rows)) for metric in metrics
+            (metric, *(printed(row.metrics.get(metric)) for row in rows)) for metric in metrics
         ),
         notes=(*trained, f"Published in {sources}."),
     )
@@ -191,10 +191,6 @@ def _interval(estimate: Estimate | None) -> str:
 
 def _share(estimate: Estimate | None) -> str:
     return NOTHING if estimate is None else f"{round(100 * estimate.value)}".replace("-", "−")
-
-
-def _printed(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.2f}"
 
 
 def _verdicts(record: SpeedRecord) -> tuple[str, ...]:

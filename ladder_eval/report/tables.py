@@ -4,14 +4,16 @@ Both print the same `Block` records and the same conditions, so they can't disag
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ladder_eval.report.block import NOTHING, Block
+from ladder_eval.report.block import NOTHING, Block, transposed
+from ladder_eval.report.comparisons import comparison_blocks
+from ladder_eval.report.scores import all_scores, average_blocks, metric_words, score_blocks
 from ladder_eval.report.speed import (
     brief_speed_block,
     published_block,
@@ -19,35 +21,20 @@ from ladder_eval.report.speed import (
     speed_conditions,
 )
 from ladder_eval.report.words import (
-    bounds,
-    documents,
     memory,
-    percent,
-    points,
     residual,
     subset,
     tensor_parallel,
-    verdict,
 )
-from ladder_eval.results.records import (
-    POOLED,
-    Comparison,
-    ModelRecord,
-    RunResult,
-    Score,
-    TaskRecord,
-)
-from ladder_eval.results.statistics import MEAN_METHODS, exact_binomial_interval
+from ladder_eval.results.averages import headlines
+from ladder_eval.results.records import ModelRecord, RunResult, TaskRecord
 
 __all__ = ["blocks", "comparison_table", "conditions", "markdown"]
 
 
 def blocks(result: RunResult) -> tuple[Block, ...]:
-    """One block per candidate; without a comparison, one block of scores per model."""
-    candidates = dict.fromkeys(each.candidate for each in result.comparisons)
-    if not candidates:
-        return tuple(_score_block(result, model) for model in result.models)
-    return tuple(_comparison_block(result, candidate) for candidate in candidates)
+    """Differences of each candidate; without a comparison, scores of each model."""
+    return comparison_blocks(result) or score_blocks(result)
 
 
 def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
@@ -56,7 +43,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
     limit = "all documents" if result.limit is None else f"at most {result.limit} documents a task"
     asked = f"{limit}, seed {result.seed}{_prefixed(subset(result.tasks))}"
     rows = [(f"model {model.name}", _model_text(model)) for model in result.models]
-    rows += [(f"task {task.task}", _task_text(task)) for task in result.tasks]
+    rows += [(f"task {task.task}", _task_text(result, task)) for task in result.tasks]
     rows += [
         *([("documents", asked)] if result.tasks else []),
         ("hardware", _pairs(made.hardware) or NOTHING),
@@ -66,6 +53,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
         ("commit", made.commit or NOTHING),
         ("command", shlex.join(made.command)),
         *([("intervals", _methods(result))] if result.scores else []),
+        *([("not evaluated yet", ", ".join(result.pending_tasks))] if result.pending_tasks else []),
     ]
     rows += [("speed", text) for record in result.speed for text in speed_conditions(record)]
     return (*rows, *(("warning", text) for text in result.warnings))
@@ -74,7 +62,8 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
 def comparison_table(result: RunResult) -> Table:
     """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
     page = Table.grid(padding=(0, 0, 1, 0))
-    shown = [*blocks(result), *map(brief_speed_block, result.speed), *_published(result)]
+    shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
+    shown += [*map(brief_speed_block, result.speed), *_published(result)]
     for block in shown:
         page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
     page.add_row(Group(*map(Text, _brief_conditions(result))))
@@ -84,115 +73,18 @@ def comparison_table(result: RunResult) -> Table:
 def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
-    for block in (*blocks(result), *map(speed_block, result.speed), *_published(result)):
+    scored = (*blocks(result), *average_blocks(result))
+    for block in (*scored, *map(speed_block, result.speed), *_published(result)):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
     parts += ["## Conditions", "\n".join(listed)]
     if result.scores:
-        parts += ["## All scores", _markdown_table(_all_scores(result))]
+        parts += ["## All scores", _markdown_table(all_scores(result))]
     return "\n\n".join(parts) + "\n"
 
 
 def _published(result: RunResult) -> list[Block]:
     return [published_block(result.published)] if result.published else []
-
-
-def _comparison_block(result: RunResult, candidate: str) -> Block:
-    found = {each.task: each for each in result.comparisons if each.candidate == candidate}
-    tasks = [task for task in result.tasks if task.task in found]
-    rows = [_comparison_row(task.task, documents(task), found[task.task]) for task in tasks]
-    pooled = found.get(POOLED)
-    if pooled:
-        rows.append(_comparison_row(POOLED, str(pooled.n), pooled))
-    first = next(iter(found.values()))
-    return Block(
-        title=f"{candidate} (cand.) against {first.baseline} (base): difference in points",
-        columns=(
-            "task",
-            "n",
-            "metric",
-            "base %",
-            "cand. %",
-            "points",
-            f"{100 * first.confidence:g} % interval",
-            "+/−",
-        ),
-        rows=tuple(rows),
-        notes=_notes(pooled, [(task, found[task.task]) for task in tasks]),
-        total=pooled is not None,
-    )
-
-
-def _comparison_row(name: str, count: str, comparison: Comparison) -> tuple[str, ...]:
-    return (
-        name,
-        count,
-        "headline" if ", " in comparison.metric else comparison.metric,
-        percent(comparison.baseline_value),
-        percent(comparison.candidate_value),
-        points(comparison.difference),
-        bounds(comparison.low, comparison.high),
-        f"{comparison.gains}/{comparison.losses}",
-    )
-
-
-def _notes(
-    pooled: Comparison | None, compared: Sequence[tuple[TaskRecord, Comparison]]
-) -> tuple[str, ...]:
-    """The verdict; where tasks aren't pooled, because of their metric, this too."""
-    if pooled is None:
-        return ("No pooled difference: no task's metric is 0 or 1 for each document.",)
-    inside = [task for task, each in compared if each.method not in MEAN_METHODS]
-    sentence = verdict(pooled, inside)
-    outside = [task.task for task, _ in compared if task not in inside]
-    if not outside:
-        return (sentence,)
-    return sentence, f"Not pooled, as no right or wrong per document: {', '.join(outside)}."
-
-
-def _score_block(result: RunResult, model: ModelRecord) -> Block:
-    found = {(each.task, each.metric): each for each in result.scores if each.model == model.name}
-    rows = [
-        _score_row(documents(task), found[task.task, task.metric])
-        for task in result.tasks
-        if (task.task, task.metric) in found
-    ]
-    return Block(
-        title=f"scores of {model.name}",
-        columns=("task", "n", "metric", "score %", "95 % interval"),
-        rows=tuple(rows),
-    )
-
-
-def _score_row(count: str, score: Score) -> tuple[str, ...]:
-    return score.task, count, score.metric, percent(score.value), _score_interval(score)
-
-
-def _score_interval(score: Score) -> str:
-    """Exact bounds of a share of right answers; a dash for any other kind of score."""
-    right = round(score.value * score.n)
-    if not 0 <= right <= score.n or abs(right - score.value * score.n) > 1e-6 or not score.n:
-        return NOTHING
-    interval = exact_binomial_interval(right, score.n)
-    return f"[{percent(interval.low)}, {percent(interval.high)}]"
-
-
-def _all_scores(result: RunResult) -> Block:
-    return Block(
-        title="all scores",
-        columns=("model", "task", "metric", "documents", "score", "standard error"),
-        rows=tuple(
-            (
-                each.model,
-                each.task,
-                each.metric,
-                str(each.n),
-                f"{each.value:.4f}".replace("-", "−"),
-                NOTHING if each.stderr is None else f"{each.stderr:.4f}",
-            )
-            for each in result.scores
-        ),
-    )
 
 
 def _model_text(model: ModelRecord) -> str:
@@ -208,11 +100,12 @@ def _model_text(model: ModelRecord) -> str:
     )
 
 
-def _task_text(task: TaskRecord) -> str:
+def _task_text(result: RunResult, task: TaskRecord) -> str:
     return (
         f"{task.dataset}, {task.split} split{_prefixed(subset([task]))}, "
-        f"{task.num_fewshot}-shot, {task.metric}, version {task.version}; data: {task.source} "
-        f"(SHA-256 {task.data_sha256[:12]}), prompts: SHA-256 {task.prompts_sha256[:12]}"
+        f"{task.num_fewshot}-shot, {metric_words(result, task)}, version {task.version}; "
+        f"data: {task.source} (SHA-256 {task.data_sha256[:12]}), "
+        f"prompts: SHA-256 {task.prompts_sha256[:12]}"
     )
 
 
@@ -220,7 +113,15 @@ def _methods(result: RunResult) -> str:
     """How the shown intervals were computed."""
     if result.comparisons:
         return "; ".join(dict.fromkeys(each.method for each in result.comparisons))
-    return exact_binomial_interval(0, 1).method
+    shown = [s for model in result.models for s in headlines(result, model.name).values()]
+    return "; ".join(dict.fromkeys(each.method for each in shown if each.method)) or NOTHING
+
+
+def _uncompared(result: RunResult) -> str:
+    """Names of tasks whose perplexities gave no interval, such as with one document."""
+    compared = {each.task for each in result.comparisons}
+    alone = [t.task for t in result.tasks if t.task not in compared]
+    return ", ".join(alone) if result.comparisons else ""
 
 
 def _pairs(values: dict[str, str] | dict[str, str | int | float | list[str]]) -> str:
@@ -246,7 +147,9 @@ def _rich_table(block: Block) -> RenderableType:
         # Where the terminal is narrow, counts fold, but names and values never do.
         heading = Text(column.removesuffix(" %") + "\n%" if column.endswith(" %") else column)
         justify: JustifyMethod = "right" if i else "left"
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=i != 1)
+        table.add_column(
+            heading, justify=justify, overflow="fold", no_wrap=i != 1 and not block.folds
+        )
     for i, row in enumerate(block.rows):
         last = block.total and i == len(block.rows) - 1
         if last:
@@ -272,6 +175,10 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
             f"{' and '.join(f'{each}-shot' for each in shots)} on {' and '.join(splits)} splits, "
             f"seed {result.seed}. Intervals: {_methods(result)}."
         )
+    if alone := _uncompared(result):
+        yield f"Not compared, as their documents have no spread to estimate from: {alone}."
+    if result.pending_tasks:
+        yield f"Not evaluated yet: {', '.join(result.pending_tasks)}."
     yield (
         f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
         f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."

@@ -6,15 +6,18 @@ number never looks like a range or a hyphen.
 
 from collections.abc import Iterable, Sequence
 
+from ladder_eval.report.block import NOTHING
 from ladder_eval.results.records import Comparison, ModelRecord, TaskRecord
 
 __all__ = [
     "bounds",
     "documents",
+    "figure",
     "layers",
     "memory",
     "percent",
     "points",
+    "printed",
     "residual",
     "subset",
     "tensor_parallel",
@@ -25,6 +28,16 @@ __all__ = [
 def percent(fraction: float) -> str:
     """A fraction in percent with one decimal, such as "71.3"."""
     return f"{100 * fraction:.1f}".replace("-", "−")
+
+
+def figure(value: float) -> str:
+    """A perplexity or another positive number with four digits, such as "18.54"."""
+    return f"{value:#.4g}".rstrip(".")
+
+
+def printed(value: float | None) -> str:
+    """A published number with the two decimals of its table, or a dash."""
+    return NOTHING if value is None else f"{value:.2f}"
 
 
 def points(fraction: float) -> str:

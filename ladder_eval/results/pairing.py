@@ -3,14 +3,20 @@
 Nothing here compares answers to different requests: documents and prompts have to agree first.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from ladder_eval.errors import PairingError
+from ladder_eval.results.means import paired_mean_interval
+from ladder_eval.results.metrics import Term, is_fraction, over
 from ladder_eval.results.records import POOLED, Comparison
-from ladder_eval.results.statistics import paired_difference_interval, paired_mean_interval
+from ladder_eval.results.resampling import bootstrap_ratio
+from ladder_eval.results.statistics import Interval, paired_difference_interval
 
 __all__ = ["SHOWN_DIFFERENCES", "Pair", "Sample", "compare", "pair"]
 
@@ -28,7 +34,8 @@ class Sample:
         filter: Name of the filter that turned the answer into a score.
         doc_hash: Hash of the document.
         prompt_hash: Hash of the prompts made of it.
-        value: The headline metric of this answer, a fraction.
+        value: The headline metric of this answer, as `Term.value`: a fraction, or nats a word.
+        weight: What it counts, as `Term.weight`.
     """
 
     task: str
@@ -37,6 +44,7 @@ class Sample:
     doc_hash: str
     prompt_hash: str
     value: float
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,14 +54,16 @@ class Pair:
     Attributes:
         task: The task's name.
         metric: The task's headline metric.
-        baseline: The baseline's value, a fraction.
-        candidate: The candidate's value, a fraction.
+        baseline: The baseline's value, a fraction, or nats a unit of weight.
+        candidate: The candidate's value.
+        weight: What the document counts in the mean over documents.
     """
 
     task: str
     metric: str
     baseline: float
     candidate: float
+    weight: float = 1.0
 
 
 _Key = tuple[str, str, str, int]  # task, filter, doc_hash, occurrence
@@ -66,7 +76,8 @@ def pair(candidate: Iterable[Sample], baseline: Iterable[Sample]) -> tuple[Pair,
 
     Raises:
         PairingError: If a document has only one of the two models' answers, if the prompts of a
-            pair differ, if a task has several filters or metrics, or if a value isn't a fraction.
+            pair differ, if a task has several filters or metrics, or if a value isn't a fraction
+            though its metric is one.
     """
     candidates, baselines = _by_key(candidate), _by_key(baseline)
     alone = [key for key in baselines if key not in candidates]
@@ -86,8 +97,9 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """Compare a candidate with its baseline per task, and over the pairs of all tasks.
 
-    A task whose values are all 0 or 1 is compared as two paired proportions. Any other gets an
-    interval for the mean difference and stays out of the pooled comparison.
+    A task whose values are all 0 or 1 is compared as two paired proportions. Other fractions get an
+    interval for the mean difference, perplexities one for their ratio; both stay out of the pooled
+    comparison. A ratio without spread, such as that of one document, is left out.
 
     The pooled comparison treats all pairs as one sample, in which each document weighs the same.
     That is conservative: the number of documents per task is fixed, not random, so the variance of
@@ -110,7 +122,8 @@ def compare(
     groups = list(by_task.items())
     if pooled := [each for group in by_task.values() if _is_binary(group) for each in group]:
         groups.append((POOLED, pooled))
-    return tuple(_compare(candidate, baseline, name, group, confidence) for name, group in groups)
+    found = (_compare(candidate, baseline, name, group, confidence) for name, group in groups)
+    return tuple(each for each in found if each is not None)
 
 
 def _by_key(samples: Iterable[Sample]) -> dict[_Key, Sample]:
@@ -156,49 +169,85 @@ def _check_one_filter(samples: Iterable[Sample]) -> None:
 
 def _join(candidate: Sample, baseline: Sample) -> Pair:
     for value in (candidate.value, baseline.value):
-        if not 0 <= value <= 1:  # also catches NaN
-            raise PairingError(
-                f"{baseline.task} has the value {value} of {baseline.metric}; differences are only "
-                "computed for fractions from 0 to 1, so choose another headline metric."
-            )
+        _check_value(baseline, value)
     return Pair(
         task=baseline.task,
         metric=baseline.metric,
         baseline=float(baseline.value),
         candidate=float(candidate.value),
+        weight=float(baseline.weight),
     )
 
 
+def _check_value(sample: Sample, value: float) -> None:
+    suits = 0 <= value <= 1 if is_fraction(sample.metric) else math.isfinite(value)
+    if not suits:  # also catches NaN
+        raise PairingError(
+            f"{sample.task} has the value {value} of {sample.metric}; differences are only "
+            "computed for fractions from 0 to 1, so choose another headline metric."
+        )
+
+
 def _is_binary(pairs: Sequence[Pair]) -> bool:
-    return all({each.baseline, each.candidate} <= {0.0, 1.0} for each in pairs)
+    return all(
+        {each.baseline, each.candidate} <= {0.0, 1.0}
+        and each.weight == 1
+        and is_fraction(each.metric)
+        for each in pairs
+    )
 
 
 def _compare(
     candidate: str, baseline: str, task: str, pairs: Sequence[Pair], confidence: float
-) -> Comparison:
-    n = len(pairs)
-    gains = sum(each.candidate > each.baseline for each in pairs)
-    losses = sum(each.candidate < each.baseline for each in pairs)
-    differences = [each.candidate - each.baseline for each in pairs]
-    if _is_binary(pairs):
-        interval = paired_difference_interval(gains, losses, n, confidence)
-    else:
-        interval = paired_mean_interval(differences, confidence)
-    metrics = dict.fromkeys(each.metric for each in pairs)
+) -> Comparison | None:
+    metric = ", ".join(dict.fromkeys(each.metric for each in pairs))
+    ups = sum(each.candidate > each.baseline for each in pairs)
+    downs = sum(each.candidate < each.baseline for each in pairs)
+    gains, losses = (ups, downs) if is_fraction(metric) else (downs, ups)
+    interval = _interval(metric, pairs, gains, losses, confidence)
+    if interval is None:
+        return None
+    theirs = over(metric, [Term(each.baseline, each.weight) for each in pairs])
+    own = over(metric, [Term(each.candidate, each.weight) for each in pairs])
+    ratio = None if is_fraction(metric) else own / theirs
+    difference = own - theirs if ratio else _mean_difference(pairs)
+    nothing = 0.0 if ratio is None else 1.0
     return Comparison(
         candidate=candidate,
         baseline=baseline,
         task=task,
-        metric=", ".join(metrics),
-        n=n,
-        baseline_value=sum(each.baseline for each in pairs) / n,
-        candidate_value=sum(each.candidate for each in pairs) / n,
-        difference=sum(differences) / n,
+        metric=metric,
+        n=len(pairs),
+        baseline_value=theirs,
+        candidate_value=own,
+        difference=difference,
         low=interval.low,
         high=interval.high,
         confidence=confidence,
         gains=gains,
         losses=losses,
         method=interval.method,
-        decided=interval.low > 0 or interval.high < 0,
+        decided=not interval.low <= nothing <= interval.high,
+        ratio=ratio,
     )
+
+
+def _mean_difference(pairs: Sequence[Pair]) -> float:
+    """Summed document by document, so that equal answers give zero to the last bit."""
+    return over("", [Term(each.candidate - each.baseline, each.weight) for each in pairs])
+
+
+def _interval(
+    metric: str, pairs: Sequence[Pair], gains: int, losses: int, confidence: float
+) -> Interval | None:
+    if _is_binary(pairs):
+        return paired_difference_interval(gains, losses, len(pairs), confidence)
+    weights = [each.weight for each in pairs]
+    if is_fraction(metric):
+        differences = [each.candidate - each.baseline for each in pairs]
+        equal = set(weights) == {1.0}
+        return paired_mean_interval(differences, confidence, None if equal else weights)
+    candidate, baseline = (
+        np.asarray([getattr(each, side) for each in pairs]) for side in ("candidate", "baseline")
+    )
+    return bootstrap_ratio(metric, candidate, baseline, np.asarray(weights), confidence)

@@ -1,17 +1,18 @@
 """What a run says about itself, as frozen records that survive a trip through JSON.
 
-Scores, differences and interval ends are fractions (0 to 1), times are seconds, sizes are bytes.
-Percent and points exist only in `ladder_eval.report`.
+Scores, differences and interval ends are fractions (0 to 1), except those of perplexities and bits
+a byte; times are seconds, sizes are bytes. Percent and points exist only in `ladder_eval.report`.
 """
 
 import json
-import types
 import typing
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from ladder_eval.errors import RecordError
+from ladder_eval.results.decoding import decode
+from ladder_eval.results.score_records import POOLED, Comparison, Score, TaskRecord
 from ladder_eval.results.speed_records import SpeedRecord
 
 __all__ = [
@@ -28,11 +29,8 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
-
-POOLED: Final = "pooled"
-"""The `Comparison.task` of a comparison over the pairs of all tasks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,99 +130,6 @@ class ModelRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TaskRecord:
-    """One task, and the data that it was evaluated on.
-
-    Attributes:
-        task: The task's name.
-        dataset: The data set's name on the hub.
-        split: The evaluated split.
-        metric: The headline metric, such as "acc_norm".
-        num_fewshot: Solved examples in a prompt.
-        version: The task's version.
-        documents: Documents evaluated.
-        documents_in_split: Documents in the split as loaded.
-        official_documents: Documents that the data set's authors publish, where known.
-        source: Where the data came from.
-        data_sha256: Hash of the data.
-        prompts_sha256: Hash of the prompts.
-    """
-
-    task: str
-    dataset: str
-    split: str
-    metric: str
-    num_fewshot: int
-    version: str
-    documents: int
-    documents_in_split: int
-    official_documents: int | None
-    source: str
-    data_sha256: str
-    prompts_sha256: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Score:
-    """One metric of one model on one task.
-
-    Attributes:
-        model: The model's name.
-        task: The task's name.
-        metric: The metric's name.
-        value: Mean over documents, a fraction.
-        n: Documents.
-        stderr: Standard error of `value`, where one is known.
-    """
-
-    model: str
-    task: str
-    metric: str
-    value: float
-    n: int
-    stderr: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """A candidate against its baseline, over pairs of answers to the same requests.
-
-    Attributes:
-        candidate: The candidate's name.
-        baseline: The baseline's name.
-        task: The task's name, or `POOLED`.
-        metric: The compared metric.
-        n: Pairs.
-        baseline_value: The baseline's mean, a fraction.
-        candidate_value: The candidate's mean, a fraction.
-        difference: `candidate_value` minus `baseline_value`.
-        low: Lower end of the difference's interval.
-        high: Upper end of the difference's interval.
-        confidence: The interval's coverage, such as 0.95.
-        gains: Pairs in which the candidate did better.
-        losses: Pairs in which the candidate did worse.
-        method: How the interval was computed.
-        decided: Whether the interval excludes zero.
-    """
-
-    candidate: str
-    baseline: str
-    task: str
-    metric: str
-    n: int
-    baseline_value: float
-    candidate_value: float
-    difference: float
-    low: float
-    high: float
-    confidence: float
-    gains: int
-    losses: int
-    method: str
-    decided: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedRow:
     """The scores that a paper prints for one model, in the units it prints them in.
 
@@ -259,11 +164,13 @@ class RunResult:
         provenance: Versions, hardware, command and time.
         models: The evaluated models.
         tasks: The evaluated tasks.
-        scores: Every metric of every model on every task.
+        scores: Every metric of every model on every task and its parts, after every filter.
         comparisons: Differences per task, and pooled.
         speed: Times of the models, or of a bench's residuals.
         published: What a paper prints for the models; never measured here.
         warnings: What a reader has to know before believing the numbers.
+        average_tasks: Names of the tasks that the suite's average is of, evaluated here or not.
+        pending_tasks: Names of the suite's tasks that can't be evaluated yet.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -280,6 +187,8 @@ class RunResult:
     speed: tuple[SpeedRecord, ...] = ()
     published: tuple[PublishedRow, ...] = ()
     warnings: tuple[str, ...] = ()
+    average_tasks: tuple[str, ...] = ()
+    pending_tasks: tuple[str, ...] = ()
 
 
 def to_json(result: RunResult) -> str:
@@ -311,7 +220,7 @@ def from_json(text: str) -> RunResult:
             f"the result isn't valid JSON ({error}); restore it, or run the evaluation again."
         ) from error
     _check_schema_version(value)
-    return typing.cast("RunResult", _decode(RunResult, value, "result"))
+    return typing.cast("RunResult", decode(RunResult, value, "result"))
 
 
 def _is_utc_time(text: str) -> bool:
@@ -333,71 +242,3 @@ def _check_schema_version(value: object) -> None:
             f"the result has schema version {version!r}, but this ladder-eval reads "
             f"{SCHEMA_VERSION}; use the ladder-eval that wrote it, or run the evaluation again."
         )
-
-
-def _decode(kind: Any, value: object, where: str) -> object:
-    """Check `value` against the annotation `kind`, and turn lists and objects into records."""
-    arguments = typing.get_args(kind)
-    match typing.get_origin(kind):
-        case types.UnionType:
-            return _decode_union(arguments, value, where)
-        case origin if origin in (tuple, list) and isinstance(value, list):
-            items = [_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
-            return tuple(items) if origin is tuple else items
-        case origin if origin is dict and isinstance(value, dict):
-            return {key: _decode(arguments[1], value[key], f"{where}.{key}") for key in value}
-        case None if is_dataclass(kind) and isinstance(value, dict):
-            return _decode_record(kind, value, where)
-        case None if _is_scalar(kind, value):
-            return float(typing.cast("float", value)) if kind is float else value
-    raise RecordError(
-        f"{where} should be {_name(kind)}, but is {_shorten(value)}; "
-        "restore the result, or run the evaluation again."
-    )
-
-
-def _decode_union(kinds: tuple[Any, ...], value: object, where: str) -> object:
-    for kind in kinds:
-        try:
-            return _decode(kind, value, where)
-        except RecordError:
-            continue
-    expected = " or ".join(_name(kind) for kind in kinds)
-    raise RecordError(
-        f"{where} should be {expected}, but is {_shorten(value)}; "
-        "restore the result, or run the evaluation again."
-    )
-
-
-def _decode_record(kind: Any, value: dict[str, object], where: str) -> object:
-    names = [field.name for field in fields(kind)]
-    if wrong := [name for name in names if name not in value]:
-        problem = f"lacks {', '.join(wrong)}"
-    elif wrong := [name for name in value if name not in names]:
-        problem = f"has the unknown {', '.join(wrong)}"
-    else:
-        hints = typing.get_type_hints(kind)
-        return kind(
-            **{name: _decode(hints[name], value[name], f"{where}.{name}") for name in names}
-        )
-    raise RecordError(f"{where} {problem}; restore the result, or run the evaluation again.")
-
-
-def _is_scalar(kind: Any, value: object) -> bool:
-    # bool is a subclass of int, and JSON writes a whole float as an int only if someone edits it.
-    if isinstance(value, bool):
-        return kind is bool
-    if kind is float:
-        return isinstance(value, int | float)
-    return isinstance(value, kind)
-
-
-def _name(kind: Any) -> str:
-    if kind is types.NoneType:
-        return "null"
-    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -6,8 +6,7 @@ accuracies is (gains - losses) / n, and its uncertainty depends on the disagreem
 is why a paired interval is much narrower than two separate ones.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,19 +16,13 @@ from scipy import optimize, special, stats
 
 __all__ = [
     "EXACT_LIMIT",
-    "MEAN_METHODS",
     "Interval",
     "exact_binomial_interval",
-    "mean_stderr",
     "paired_difference_interval",
-    "paired_mean_interval",
 ]
 
 EXACT_LIMIT: Final = 1000
 """Largest number of pairs for which the exact interval of a paired difference is computed."""
-
-MEAN_METHODS: Final = ("paired t", "Hoeffding")
-"""Methods of `paired_mean_interval`, whose comparisons are of means rather than of counts."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -71,39 +64,6 @@ def exact_binomial_interval(successes: int, n: int, confidence: float = 0.95) ->
     low = stats.beta.ppf(tail, successes, failures + 1) if successes else 0.0
     high = stats.beta.isf(tail, successes + 1, failures) if failures else 1.0
     return Interval(low=float(low), high=float(high), method="exact binomial (Clopper–Pearson)")
-
-
-def mean_stderr(values: Sequence[float]) -> float | None:
-    """Standard error of a mean, s / sqrt(n) with n - 1 in s; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    return float(np.std(values, ddof=1) / math.sqrt(len(values)))
-
-
-def paired_mean_interval(differences: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Interval for the mean of paired differences that may take any value from -1 to 1.
-
-    Student's t interval, cut to [-1, 1]. Where all differences are equal, there's no spread to
-    estimate and t would claim certainty; Hoeffding's (1963) inequality stands in for it:
-    mean ± sqrt(2 ln(2 / alpha) / n).
-
-    Raises:
-        ValueError: Without differences, or with one outside of [-1, 1].
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    _check(confidence, len(values))
-    if not np.all(np.abs(values) <= 1):
-        raise ValueError("differences of fractions lie between -1 and 1")
-    mean = float(values.mean())
-    if len(values) > 1 and np.ptp(values) > 0:
-        quantile = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1))
-        half, method = (
-            quantile * float(values.std(ddof=1)) / math.sqrt(len(values)),
-            MEAN_METHODS[0],
-        )
-    else:
-        half, method = math.sqrt(2 * math.log(2 / (1 - confidence)) / len(values)), MEAN_METHODS[1]
-    return Interval(low=max(-1.0, mean - half), high=min(1.0, mean + half), method=method)
 
 
 def paired_difference_interval(

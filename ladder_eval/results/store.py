@@ -46,13 +46,16 @@ SAMPLE_SCHEMA: Final = pa.schema(
         pa.field("model", pa.string(), nullable=False),
         pa.field("task", pa.string(), nullable=False),
         pa.field("group", pa.string()),
+        pa.field("category", pa.string()),
         pa.field("filter", pa.string(), nullable=False),
+        pa.field("is_headline", pa.bool_(), nullable=False),
         pa.field("doc_id", pa.int64(), nullable=False),
         pa.field("doc_hash", pa.string(), nullable=False),
         pa.field("prompt_hash", pa.string(), nullable=False),
         pa.field("target_hash", pa.string(), nullable=False),
         pa.field("metric", pa.string(), nullable=False),
         pa.field("value", pa.float64(), nullable=False),
+        pa.field("weight", pa.float64(), nullable=False),
         pa.field("metrics", pa.string(), nullable=False),
         pa.field("target", pa.string(), nullable=False),
         pa.field("answers", pa.string(), nullable=False),
@@ -61,12 +64,15 @@ SAMPLE_SCHEMA: Final = pa.schema(
 )
 
 SAMPLE_COLUMNS: Final[tuple[str, ...]] = tuple(SAMPLE_SCHEMA.names)
-"""Columns of the samples, in order; only `group` may be missing in a row.
+"""Columns of the samples, in order; only `group` and `category` may be missing in a row.
 
-`model`, `task`, `group` and `filter` name; `doc_id` is the document's row in the split, and
-`doc_hash`, `prompt_hash` and `target_hash` are hashes of the document, its prompts and its target.
-`value` is the headline metric `metric`, a fraction; `metrics` is a JSON object of all metrics.
-`target` is text, `answers` a JSON list of the model's answers, `document` a JSON object.
+A row is a model, a document and a filter. `model`, `task`, `group` (the subject), `category` (that
+of the subject) and `filter` name; `is_headline` says whether the filter is the one that counts.
+`doc_id` is the document's row in the split, and `doc_hash`, `prompt_hash` and `target_hash` are
+hashes of the document, its prompts and its target. `value` and `weight` are the document's in the
+headline metric `metric`, as `results.metrics.Term` has them: usually a fraction and 1.
+`metrics` is a JSON object with one value a metric, as lm-eval gives them. `target` is text,
+`answers` a JSON list of the model's answers, `document` a JSON object.
 """
 
 
@@ -213,9 +219,10 @@ def read_samples(folder: Path) -> pd.DataFrame:
 
 
 def samples_of(samples: pd.DataFrame, model: str) -> list[Sample]:
-    """One model's rows of the samples, in order, as `pair` takes them."""
-    names = ["task", "metric", "filter", "doc_hash", "prompt_hash", "value"]
-    rows = samples.loc[samples["model"] == model, names].to_dict("records")
+    """One model's rows of the headline filters, in order, as `pair` takes them."""
+    names = ["task", "metric", "filter", "doc_hash", "prompt_hash", "value", "weight"]
+    own = (samples["model"] == model) & samples["is_headline"].astype(bool)
+    rows = samples.loc[own, names].to_dict("records")
     return [Sample(**{str(name): value for name, value in row.items()}) for row in rows]
 
 

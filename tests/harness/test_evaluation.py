@@ -12,17 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from ladder_eval.errors import DataError, RecordError
-from ladder_eval.harness import evaluation
+from ladder_eval.harness import evaluation, samples
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.evaluation import (
     choose,
     estimate_tokens,
     prepare,
-    prompt_hash,
     run_suite,
-    sample_rows,
-    write_lm_eval_layout,
 )
+from ladder_eval.harness.samples import prompt_hash, sample_rows, write_lm_eval_layout
 from ladder_eval.harness.suites import suite_of
 
 SIZES = {"anatomy": 100, "botany": 40, "cells": 260}
@@ -237,7 +235,7 @@ def test_lm_eval_files_are_written(data, make_lm, tmp_path, name):
 def test_lm_eval_files_that_fail_are_an_error(data, make_lm, tmp_path, monkeypatch):
     tasks = prepare(suite_of(["piqa"]), limit=2, seed=0, sources=data)
     result = run_suite(make_lm(), tasks)
-    monkeypatch.setattr(evaluation.EvaluationTracker, "save_results_samples", lambda *_: None)
+    monkeypatch.setattr(samples.EvaluationTracker, "save_results_samples", lambda *_: None)
     with pytest.raises(RecordError, match="can't be written"):
         write_lm_eval_layout(tmp_path / "lm_eval", "tiny", {}, result)
 
@@ -252,7 +250,7 @@ def test_lm_eval_files_that_are_cut_replace_nothing(data, make_lm, tmp_path, mon
         (Path(tracker.output_path) / "tiny" / f"samples_{task}_now.jsonl").touch()
 
     result = run_suite(make_lm(), tasks)
-    monkeypatch.setattr(evaluation.EvaluationTracker, "save_results_samples", cut)
+    monkeypatch.setattr(samples.EvaluationTracker, "save_results_samples", cut)
     with pytest.raises(RecordError, match="can't be written"):
         write_lm_eval_layout(tmp_path, "tiny", {}, result)
     assert {file: file.read_bytes() for file in (tmp_path / "tiny").iterdir()} == before

@@ -13,7 +13,8 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.evaluation import prepare, run_suite, sample_rows
+from ladder_eval.harness.evaluation import prepare, run_suite
+from ladder_eval.harness.samples import sample_rows
 from ladder_eval.harness.suites import suite_of
 
 PAIRS = [

@@ -6,6 +6,7 @@ import pytest
 
 from ladder_eval.results.pairing import Pair, compare
 from ladder_eval.results.records import ModelRecord, Provenance, RunResult, Score, TaskRecord
+from ladder_eval.results.statistics import exact_binomial_interval
 
 
 def model(name, residual, ladder_layers):
@@ -63,6 +64,21 @@ def pairs(name, metric, counts):
     return [Pair(task=name, metric=metric, baseline=b, candidate=c) for b, c in values]
 
 
+def score(name, comparison, value):
+    interval = exact_binomial_interval(round(value * comparison.n), comparison.n)
+    return Score(
+        model=name,
+        task=comparison.task,
+        metric=comparison.metric,
+        value=value,
+        n=comparison.n,
+        stderr=0.0721,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+    )
+
+
 def build(arc, boolq):
     """A result in which the candidate gains and loses as given on two tasks of 40 documents."""
     everything = pairs("arc_easy", "acc_norm", arc) + pairs("boolq", "acc", boolq)
@@ -86,14 +102,7 @@ def build(arc, boolq):
         models=(model("dense", "standard", ()), model("lad|der", "ladder", tuple(range(8, 16)))),
         tasks=(task("arc_easy", "acc_norm", 40, 570), task("boolq", "acc", 40, 40)),
         scores=tuple(
-            Score(
-                model=name,
-                task=each.task,
-                metric=each.metric,
-                value=each.baseline_value if name == "dense" else each.candidate_value,
-                n=each.n,
-                stderr=0.0721,
-            )
+            score(name, each, each.baseline_value if name == "dense" else each.candidate_value)
             for name, each in values
         ),
         comparisons=comparisons,

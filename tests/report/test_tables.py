@@ -73,9 +73,9 @@ def test_scores_alone_have_exact_intervals(uncompared):
     assert ("intervals", "exact binomial (Clopper–Pearson)") in conditions(uncompared)
 
 
-def test_score_that_counts_nothing_has_no_exact_interval(uncompared):
+def test_score_without_an_interval_has_a_dash(uncompared):
     first, *others = uncompared.scores
-    graded = replace(uncompared, scores=(replace(first, value=0.6123), *others))
+    graded = replace(uncompared, scores=(replace(first, low=None, high=None, method=""), *others))
     assert blocks(graded)[0].rows[0][-1] == "—"
 
 
@@ -120,7 +120,7 @@ def test_markdown_tables_are_rectangular_and_names_are_escaped(undecided):
     lines = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 5 + 6
     assert {line.count("|") for line in lines[:5]} == {9}
-    assert {line.count("|") for line in lines[5:]} == {7}
+    assert {line.count("|") for line in lines[5:]} == {10}
 
 
 def test_brackets_are_not_markup(undecided):

@@ -1,12 +1,14 @@
 """Pairs of equal requests, and the comparisons made of them."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from ladder_eval.errors import PairingError
+from ladder_eval.results.means import paired_mean_interval
 from ladder_eval.results.pairing import Pair, Sample, compare, pair
-from ladder_eval.results.statistics import paired_difference_interval, paired_mean_interval
+from ladder_eval.results.statistics import paired_difference_interval
 
 
 def sample(doc="d1", value=1.0, **changes):
@@ -112,6 +114,74 @@ def test_fractional_metric_gets_an_interval_of_the_mean_and_is_not_pooled():
     assert (f1.gains, f1.losses) == (1, 1)
     assert pooled.n == arc.n == 10
     assert [each.task for each in compare("l", "d", graded)] == ["f1"]
+
+
+def nats(values, words=100.0, task="wikitext"):
+    return [
+        Pair(task=task, metric="word_perplexity", baseline=b, candidate=c, weight=words)
+        for b, c in values
+    ]
+
+
+def test_perplexities_are_compared_by_their_ratio_and_not_pooled():
+    pages = nats([(3.0, 2.9), (2.5, 2.5), (3.5, 3.3), (2.8, 2.85)])
+    arc, wiki, pooled = compare("ladder", "dense", pairs("arc", 1, 1, 8) + pages)
+    assert wiki.baseline_value == pytest.approx(math.exp(11.8 / 4))
+    assert wiki.candidate_value == pytest.approx(math.exp(11.55 / 4))
+    assert wiki.ratio == pytest.approx(math.exp(-0.25 / 4))
+    assert wiki.difference == wiki.candidate_value - wiki.baseline_value
+    assert (wiki.gains, wiki.losses, wiki.n) == (2, 1, 4)  # lower is better
+    assert wiki.low < wiki.ratio < wiki.high
+    assert wiki.decided == (wiki.high < 1)
+    assert (arc.ratio, pooled.ratio, pooled.n) == (None, None, 10)
+
+
+@pytest.mark.parametrize(("shift", "decided"), [(-0.1, True), (0.1, True), (0.0, False)])
+def test_a_ratio_is_decided_if_one_is_outside(shift, decided):
+    spread = [0.02, -0.03, 0.01, 0.005, -0.01] * 4
+    (wiki,) = compare("ladder", "dense", nats([(3.0, 3.0 + shift + each) for each in spread]))
+    assert wiki.decided is decided
+    assert (wiki.high < 1) is (shift < 0)
+
+
+def test_ratio_without_spread_is_left_out():
+    assert compare("ladder", "dense", nats([(3.0, 2.9)])) == ()
+    assert compare("ladder", "dense", nats([(3.0, 3.0), (2.0, 2.0)])) == ()
+
+
+def test_zero_or_one_nats_are_no_right_or_wrong():
+    (wiki,) = compare("ladder", "dense", nats([(0.0, 1.0), (1.0, 1.0), (1.0, 0.0)], words=1.0))
+    assert wiki.ratio == pytest.approx(1.0)
+
+
+def test_instructions_of_a_prompt_weigh_together():
+    prompts = [
+        Pair(task="ifeval", metric="inst_level_strict_acc", baseline=b, candidate=c, weight=w)
+        for b, c, w in [(1.0, 0.5, 2.0), (0.0, 1.0, 1.0), (1 / 3, 2 / 3, 3.0)]
+    ]
+    (found,) = compare("ladder", "dense", prompts)
+    assert found.baseline_value == pytest.approx(3 / 6)
+    assert found.candidate_value == pytest.approx(4 / 6)
+    assert found.difference == pytest.approx(1 / 6)
+    expected = paired_mean_interval([-0.5, 1.0, 1 / 3], weights=[2.0, 1.0, 3.0])
+    assert (found.low, found.high) == (expected.low, expected.high)
+    assert found.method == "paired t by document (ratio estimator)"
+
+
+def test_weighted_right_and_wrong_is_not_pooled():
+    """Prompts whose instructions are all followed, or none, are still no single answers."""
+    prompts = [
+        Pair(task="ifeval", metric="inst_level_strict_acc", baseline=b, candidate=c, weight=2.0)
+        for b, c in [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
+    ]
+    assert [each.task for each in compare("ladder", "dense", prompts)] == ["ifeval"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_perplexity_that_is_not_finite_is_refused(value):
+    odd = sample(value=value, metric="word_perplexity")
+    with pytest.raises(PairingError, match="has the value"):
+        pair([odd], [replace(odd, value=3.0)])
 
 
 def test_nothing_compares_to_nothing():

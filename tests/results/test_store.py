@@ -49,6 +49,7 @@ def result():
 
 def row(**changes):
     cells = dict.fromkeys(SAMPLE_COLUMNS, "x") | {"group": None, "doc_id": 3, "value": 1.0}
+    cells |= {"category": None, "is_headline": True, "weight": 1.0}
     return cells | {"metrics": '{"acc": 1.0}'} | changes
 
 

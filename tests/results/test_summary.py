@@ -28,13 +28,16 @@ def frame(values):
             "model": model,
             "task": task,
             "group": None,
+            "category": None,
             "filter": "none",
+            "is_headline": True,
             "doc_id": i,
             "doc_hash": f"{task}{i}",
             "prompt_hash": f"p{task}{i}",
             "target_hash": "t",
             "metric": "acc_norm",
             "value": float(value),
+            "weight": 1.0,
             "metrics": json.dumps({"acc": 1 - value, "acc_norm": value}),
             "target": "0",
             "answers": "[]",
@@ -54,7 +57,8 @@ def test_scores_are_means_of_every_metric():
         assert headline.value == pytest.approx(mean(values))
         assert other.value == pytest.approx(1 - mean(values))
         assert headline.n == other.n == len(values)
-        expected = stdev(values) / math.sqrt(len(values))
+        # Where all answers agree, a standard error of 0 would claim certainty.
+        expected = stdev(values) / math.sqrt(len(values)) if len(set(values)) > 1 else None
         assert headline.stderr == pytest.approx(expected)
         assert other.stderr == pytest.approx(expected)
 
@@ -104,3 +108,128 @@ def test_models_that_were_asked_differently_are_not_compared(column):
     samples.loc[samples.index[-1], column] = "other"
     with pytest.raises(PairingError, match="piqa document"):
         comparisons("dense", samples)
+
+
+def rows_of(metrics_by_filter, task="sums", headline="strict", metric="exact_match", **more):
+    """Rows of one model: for each filter, each document's metrics."""
+    return pd.DataFrame(
+        [
+            {
+                "model": "m",
+                "task": task,
+                "group": None,
+                "category": None,
+                "filter": kind,
+                "is_headline": kind == headline,
+                "doc_id": i,
+                "doc_hash": f"d{i}",
+                "prompt_hash": f"p{i}",
+                "target_hash": "t",
+                "metric": metric,
+                "value": 0.0,
+                "weight": 1.0,
+                "metrics": json.dumps(metrics),
+                "target": "0",
+                "answers": "[]",
+                "document": "{}",
+            }
+            | {name: values[i] for name, values in more.items()}
+            for kind, documents in metrics_by_filter.items()
+            for i, metrics in enumerate(documents)
+        ],
+        columns=list(SAMPLE_COLUMNS),
+    )
+
+
+def test_subtask_group_and_per_metric_sample_counts():
+    """Filters read the same documents, and a metric may leave documents out: n says which."""
+    strict = [{"exact_match": 1}, {"exact_match": 0, "f1": 0.5}, {"exact_match": 0, "f1": 1.0}]
+    flexible = [{"exact_match": 1}, {"exact_match": 1}, {"exact_match": 0, "f1": 0.25}]
+    groups = ["sums_a", "sums_a", "sums_b"]
+    samples = rows_of(
+        {"strict": strict, "flexible": flexible}, group=groups, category=["x", "x", "y"]
+    )
+    found = {(s.filter, s.metric, s.part): (s.value, s.n) for s in scores(samples)}
+    assert found == {
+        ("strict", "exact_match", ""): (1 / 3, 3),
+        ("strict", "exact_match", "macro"): (1 / 4, 3),
+        ("strict", "exact_match", "category x"): (1 / 2, 2),
+        ("strict", "exact_match", "category y"): (0, 1),
+        ("strict", "exact_match", "subject a"): (1 / 2, 2),
+        ("strict", "exact_match", "subject b"): (0, 1),
+        ("strict", "f1", ""): (3 / 4, 2),
+        ("strict", "f1", "macro"): (3 / 4, 2),
+        ("strict", "f1", "category x"): (1 / 2, 1),
+        ("strict", "f1", "category y"): (1, 1),
+        ("strict", "f1", "subject a"): (1 / 2, 1),
+        ("strict", "f1", "subject b"): (1, 1),
+        ("flexible", "exact_match", ""): (2 / 3, 3),
+        ("flexible", "exact_match", "macro"): (1 / 2, 3),
+        ("flexible", "exact_match", "category x"): (1, 2),
+        ("flexible", "exact_match", "category y"): (0, 1),
+        ("flexible", "exact_match", "subject a"): (1, 2),
+        ("flexible", "exact_match", "subject b"): (0, 1),
+        ("flexible", "f1", ""): (1 / 4, 1),
+        ("flexible", "f1", "macro"): (1 / 4, 1),
+        ("flexible", "f1", "category y"): (1 / 4, 1),
+        ("flexible", "f1", "subject b"): (1 / 4, 1),
+    }
+
+
+def test_micro_and_macro_averages_by_hand():
+    """Subjects of 4 and 2 documents with 3 and 1 right: 4 / 6 micro, (3/4 + 1/2) / 2 macro."""
+    right = [1, 1, 1, 0, 1, 0]
+    samples = rows_of(
+        {"none": [{"acc": each} for each in right]},
+        headline="none",
+        metric="acc",
+        group=["sums_a"] * 4 + ["sums_b"] * 2,
+        category=["x"] * 6,
+    )
+    found = {score.part: score for score in scores(samples)}
+    assert found[""].value == found["category x"].value == pytest.approx(4 / 6)
+    assert found["macro"].value == pytest.approx(5 / 8)
+    first, second = stdev(right[:4]) / math.sqrt(4), stdev(right[4:]) / math.sqrt(2)
+    assert found["macro"].stderr == pytest.approx(math.sqrt(first**2 + second**2) / 2)
+    assert found["macro"].method == "normal, stratified"
+    assert found["subject a"].method == "exact binomial (Clopper–Pearson)"
+    assert found["subject b"].stderr == pytest.approx(second)
+
+
+def test_macro_error_is_unknown_if_that_of_a_subject_is():
+    samples = rows_of(
+        {"none": [{"acc": each} for each in (1, 0, 1)]},
+        headline="none",
+        group=["a", "a", "b"],
+    )
+    (macro,) = [score for score in scores(samples) if score.part == "macro"]
+    assert (macro.value, macro.stderr, macro.low) == (pytest.approx(3 / 4), None, None)
+
+
+def test_equal_answers_get_an_exact_interval_and_no_standard_error():
+    (score,) = scores(rows_of({"strict": [{"exact_match": 1}] * 20}))
+    assert (score.value, score.stderr, score.high) == (1.0, None, 1.0)
+    assert score.low == pytest.approx(0.025 ** (1 / 20))
+
+
+def test_perplexities_are_over_words():
+    metrics = [
+        {"word_perplexity": (-10, 3), "byte_perplexity": (-10, 12), "bits_per_byte": (-10, 12)},
+        {"word_perplexity": (-26, 6), "byte_perplexity": (-26, 24), "bits_per_byte": (-26, 24)},
+    ]
+    samples = rows_of({"none": metrics}, headline="none", metric="word_perplexity")
+    found = {score.metric: score for score in scores(samples)}
+    assert found["word_perplexity"].value == pytest.approx(math.exp(36 / 9))
+    assert found["byte_perplexity"].value == pytest.approx(math.exp(36 / 36))
+    assert found["bits_per_byte"].value == pytest.approx(1 / math.log(2))
+    assert {score.n for score in found.values()} == {2}
+    assert found["word_perplexity"].method == "bootstrap of documents (1,000)"
+
+
+def test_only_the_headline_filter_is_compared():
+    strict = [{"exact_match": each} for each in (0, 0, 1)]
+    flexible = [{"exact_match": 1}] * 3
+    one = rows_of({"strict": strict, "flexible": flexible}, value=[0.0, 0.0, 1.0])
+    other = one.assign(model="c", value=1.0)
+    arc, pooled = comparisons("m", pd.concat([one, other], ignore_index=True))
+    assert (arc.n, arc.gains, arc.losses, pooled.n) == (3, 2, 0, 3)
