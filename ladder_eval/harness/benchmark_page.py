@@ -16,19 +16,19 @@ _INTRODUCTION = """\
 Made by `python -m ladder_eval.harness.benchmark_page > docs/benchmarks.md` from the files in
 `tasks/` and the table in `ladder_eval/harness/data/benchmarks.py`.
 
-Prompts, filters and metrics are those of the stock tasks of the lm-eval in `constraints.txt`, but for
-the scoring rules in `tasks/functions.py`. A task run alone (`--tasks NAME`) is asked as its file in
-`tasks/` says: as lm-eval's stock task, but on validation for ARC, SciQ and OpenBookQA, as in `quick`.
-`ladder-eval tasks show NAME --suite SUITE` prints a whole request.
+Prompts, filters and metrics are those of the stock tasks of the lm-eval in `constraints.txt`,
+but for the scoring rules in `tasks/functions.py`. A task run alone (`--tasks NAME`) is asked as
+its file in `tasks/` says: as lm-eval's stock task, but on validation for ARC, SciQ and
+OpenBookQA, as in `quick`. `ladder-eval tasks show NAME --suite SUITE` prints a whole request.
 
-**Examples** that are *drawn* depend on the seed and the document alone: not on the subset, the order,
-tp_size or the number of processes. A row that asks the same question is never one of them. `--fewshot
-stock` draws lm-eval's own sequence (its seed 1234), for full runs and for the first documents of each
-lm-eval task, which `--limit` then takes. *First* and *fixed* examples are the same for each document,
-either way.
+**Examples** that are *drawn* depend on the seed and the document alone: not on the subset, the
+order, tp_size or the number of processes. A row that asks the same question is never one of
+them. `--fewshot stock` draws lm-eval's own sequence (its seed 1234), for full runs and for the
+first documents of each lm-eval task, which `--limit` then takes. *First* and *fixed* examples
+are the same for each document, either way.
 
-**Normalised** is acc_norm: log-likelihoods of choices divided by their lengths in characters. *Macro*
-is the mean of a task's subjects; otherwise each document counts the same."""
+**Normalised** is acc_norm: log-likelihoods of choices divided by their lengths in characters.
+*Macro* is the mean of a task's subjects; otherwise each document counts the same."""
 
 _TASKS = (
     *("task", "data set", "split", "official rows", "shots", "examples"),
