@@ -307,7 +307,7 @@ def test_rows_that_a_task_leaves_out_are_not_chosen(folder, tmp_path):
 def test_too_few_examples_are_a_sentence(tmp_path, count, fewshot):
     write(tmp_path / "ai2_arc" / "ARC-Challenge" / "train.parquet", arc(count, "train"))
     write(tmp_path / "ai2_arc" / "ARC-Challenge" / "test.parquet", arc(3, "test"))
-    with pytest.raises(DataError, match="asks with 25 examples, for which .* has 24; give"):
+    with pytest.raises(DataError, match=r"asks with 25 examples, for which .* has 24; give"):
         prepared("paper-adapted", "arc_challenge", tmp_path, fewshot=fewshot)
 
 
