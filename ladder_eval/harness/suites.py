@@ -129,7 +129,8 @@ class Suite:
         tasks: Its tasks, in the order of the report.
         limit: Documents a task unless the user says otherwise; None for all.
         about: What it is for, in a sentence or two.
-        average: Names of the tasks whose headline metrics its average is of, pending ones too.
+        average: Names of the tasks whose headline metrics its average is of, pending ones too;
+            none for tasks that happen to be run together.
         pending: Names of tasks that belong to it and can't be evaluated yet.
         apply_chat_template: Ask in the form of the chat template unless the user says otherwise.
         fewshot_as_multiturn: With it, give examples as earlier turns.
@@ -209,7 +210,7 @@ def suite_of(names: Sequence[str]) -> Suite:
     if not names or len(set(names)) != len(names):
         raise UsageError("--tasks takes one or more different names, separated by commas.")
     tasks = tuple(_task({"task": name}, None) for name in names)
-    return Suite(name="+".join(names), tasks=tasks, average=tuple(names))
+    return Suite(name="+".join(names), tasks=tasks)
 
 
 def _folder() -> Path:
