@@ -4,6 +4,7 @@ A task file in this folder refers to one as `!function functions.NAME`; lm-eval 
 from beside it, so that checkout and wheel work alike.
 """
 
+import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -90,8 +91,9 @@ def truthfulqa_mc2_results(
 def ifeval_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, bool | list[bool]]:
     """For IFEval: `process_results: !function functions.ifeval_results`.
 
-    lm-eval's own judgement with language detection seeded, which otherwise draws at random and may
-    judge the same short answer differently each time.
+    lm-eval's own judgement, made to repeat. Language detection draws at random and may judge the
+    same short answer differently each time; and where an instruction's argument is none that
+    lm-eval knows, such as the letter # of prompt 1122, it draws another.
 
     Raises:
         DataError: If nltk's sentence splitter isn't on this machine, which lm-eval would download.
@@ -106,10 +108,15 @@ def ifeval_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, 
             "IFEval needs nltk's punkt_tab, which isn't on this machine; fetch it, or leave the "
             "task out."
         ) from None
-    langdetect.DetectorFactory.seed = 0
     from lm_eval.tasks.ifeval.utils import process_results  # noqa: PLC0415
 
-    judged: dict[str, bool | list[bool]] = process_results(doc, results)
+    langdetect.DetectorFactory.seed = 0
+    state = random.getstate()
+    random.seed(0)
+    try:
+        judged: dict[str, bool | list[bool]] = process_results(doc, results)
+    finally:
+        random.setstate(state)  # drawing examples, say, stays as it would be
     return judged
 
 

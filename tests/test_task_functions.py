@@ -1,6 +1,7 @@
 """The scoring rules that task files name, beside lm-eval's own and by hand."""
 
 import math
+import random
 import shutil
 import subprocess
 import sys
@@ -188,6 +189,23 @@ def test_language_detection_repeats(functions, nltk, monkeypatch):
         asked = doc | {"kwargs": [{"language": language}]}
         found = [functions["ifeval"](asked, ["normal general"]) for _ in range(20)]
         assert all(each == found[0] for each in found)
+
+
+def test_drawn_arguments_repeat(functions, nltk, monkeypatch):
+    """lm-eval knows no letter #, and draws another one each time: prompt 1122 of IFEval has it."""
+    monkeypatch.setattr(nltk.data, "find", lambda name: name)
+    doc = {
+        "key": 1122,
+        "prompt": "?",
+        "instruction_id_list": ["keywords:letter_frequency"],
+        "kwargs": [{"let_relation": "at least", "letter": "#", "let_frequency": 4}],
+    }
+    random.seed(5)
+    expected = random.random()
+    random.seed(5)
+    found = [functions["ifeval"](doc, ["an answer with an a and an e"]) for _ in range(20)]
+    assert all(each == found[0] for each in found)
+    assert random.random() == expected
 
 
 def test_ifeval_by_hand(functions, nltk, monkeypatch):

@@ -7,6 +7,7 @@ from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.words import documents, figure, percent, printed, subset
 from ladder_eval.results.averages import average_tasks, headlines, suite_average
 from ladder_eval.results.metrics import is_fraction
+from ladder_eval.results.published import published_metric
 from ladder_eval.results.records import ModelRecord, PublishedRow, RunResult, Score, TaskRecord
 from ladder_eval.results.summary import MACRO, SUBJECT
 
@@ -30,15 +31,15 @@ def metric_words(result: RunResult, task: TaskRecord) -> str:
 
 
 def average_blocks(result: RunResult) -> list[Block]:
-    """A row a model and a column a task, the average last and perplexities beside it.
+    """A row a model and a column a task, the average last, and beside it what isn't part of it.
 
     Published rows stand below the models that they are of. There's no such block if the suite names
-    no tasks to average.
+    no tasks to average, or a single one.
     """
-    if not result.average_tasks or not result.scores:
-        return []
     names = average_tasks(result)
-    beside = [task for task in result.tasks if not is_fraction(task.metric)]
+    if not result.average_tasks or len(names) < 2 or not result.scores:
+        return []
+    beside = [task for task in result.tasks if task.task not in names]
     rows = []
     for model in result.models:
         rows.append(_average_row(result, model, names, beside))
@@ -47,7 +48,7 @@ def average_blocks(result: RunResult) -> list[Block]:
     extra = [f"{task.task} {task.metric}" for task in beside]
     return [
         Block(
-            title="tasks and their average, percent",
+            title="tasks and their average: percent, and perplexity",
             columns=("", *names, "average", *extra),
             rows=tuple(rows),
             notes=_average_notes(result, names),
@@ -112,9 +113,15 @@ def _average_row(
     result: RunResult, model: ModelRecord, names: Sequence[str], beside: Sequence[TaskRecord]
 ) -> tuple[str, ...]:
     found = headlines(result, model.name)
-    tasks = [percent(found[name].value) if name in found else NOTHING for name in names]
-    extra = [figure(found[t.task].value) if t.task in found else NOTHING for t in beside]
+    tasks = [_value(found.get(name)) for name in names]
+    extra = [_value(found.get(task.task)) for task in beside]
     return model.name, *tasks, _average(result, model.name), *extra
+
+
+def _value(score: Score | None) -> str:
+    if score is None:
+        return NOTHING
+    return percent(score.value) if is_fraction(score.metric) else figure(score.value)
 
 
 def _average(result: RunResult, model: str) -> str:
@@ -130,7 +137,8 @@ def _average(result: RunResult, model: str) -> str:
 def _published_row(
     row: PublishedRow, names: Sequence[str], beside: Sequence[TaskRecord]
 ) -> tuple[str, ...]:
-    keys = [*names, "average", *(f"{task.task}_{task.metric}" for task in beside)]
+    keys = [published_metric(name, "") for name in names]
+    keys += ["average", *(published_metric(task.task, task.metric) for task in beside)]
     return f"{row.row} (published)", *(printed(row.metrics.get(key)) for key in keys)
 
 

@@ -44,9 +44,13 @@ def headlines(result: RunResult, model: str) -> dict[str, Score]:
 
 
 def average_tasks(result: RunResult) -> tuple[str, ...]:
-    """Names of the tasks to average: the suite's, or where it names none, all with fractions."""
-    measured = tuple(task.task for task in result.tasks if is_fraction(task.metric))
-    return result.average_tasks or measured
+    """Names of the tasks to average: the suite's, or where it names none, all.
+
+    What isn't a fraction can't be averaged with fractions, and is left out.
+    """
+    metrics = {task.task: task.metric for task in result.tasks}
+    names = result.average_tasks or tuple(metrics)
+    return tuple(name for name in names if is_fraction(metrics.get(name, "")))
 
 
 def suite_average(result: RunResult, model: str) -> Average | None:

@@ -16,35 +16,13 @@ from ladder_eval.results.means import paired_mean_interval
 from ladder_eval.results.metrics import Term, is_fraction, over
 from ladder_eval.results.records import POOLED, Comparison
 from ladder_eval.results.resampling import bootstrap_ratio
+from ladder_eval.results.samples import Sample
 from ladder_eval.results.statistics import Interval, paired_difference_interval
 
-__all__ = ["SHOWN_DIFFERENCES", "Pair", "Sample", "compare", "pair"]
+__all__ = ["SHOWN_DIFFERENCES", "Pair", "compare", "pair"]
 
 SHOWN_DIFFERENCES: Final = 3
 """Differing entries that an error about unequal requests names."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
-    """One model's answer to one document.
-
-    Attributes:
-        task: The task's name.
-        metric: The task's headline metric.
-        filter: Name of the filter that turned the answer into a score.
-        doc_hash: Hash of the document.
-        prompt_hash: Hash of the prompts made of it.
-        value: The headline metric of this answer, as `Term.value`: a fraction, or nats a word.
-        weight: What it counts, as `Term.weight`.
-    """
-
-    task: str
-    metric: str
-    filter: str
-    doc_hash: str
-    prompt_hash: str
-    value: float
-    weight: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

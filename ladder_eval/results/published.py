@@ -5,9 +5,10 @@ Source: arXiv 2501.06589 (ICML 2025), the tables of accuracy. Needs neither torc
 
 from typing import Final, TypeAlias
 
+from ladder_eval.results.metrics import is_fraction
 from ladder_eval.results.records import PublishedRow
 
-__all__ = ["published_row"]
+__all__ = ["published_metric", "published_row"]
 
 # The name here → the row's name in the paper, and its values in the order of its metrics.
 _Rows: TypeAlias = dict[str, tuple[str, tuple[float, ...]]]
@@ -76,6 +77,16 @@ _ADAPTED: Final[_Rows] = {
         (62.31, 59.9, 42.6, 77.49, 36.72, 76.19, 48.8, 59.05, 21.72, 53.86),
     ),
 }
+
+
+# Tasks here that the tables call otherwise.
+_PUBLISHED_AS: Final = {"gsm8k_cot": "gsm8k", "alpaca_eval": "alpacaeval_lc_win_rate"}
+
+
+def published_metric(task: str, metric: str) -> str:
+    """What `PublishedRow.metrics` calls a task here; perplexities have their metric's name, too."""
+    name = _PUBLISHED_AS.get(task, task)
+    return name if is_fraction(metric) else f"{name}_{metric}"
 
 
 def published_row(model: str) -> PublishedRow | None:

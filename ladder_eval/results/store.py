@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from ladder_eval.errors import RecordError
 from ladder_eval.results.files import atomic_write
-from ladder_eval.results.pairing import Sample
 from ladder_eval.results.records import RunResult, from_json, to_json
 from ladder_eval.results.requests import RequestLog
+from ladder_eval.results.samples import SAMPLE_COLUMNS, SAMPLE_SCHEMA
 
 __all__ = [
     "RESULT_NAME",
@@ -30,7 +30,6 @@ __all__ = [
     "find_runs",
     "read_result",
     "read_samples",
-    "samples_of",
 ]
 
 RESULT_NAME: Final = "results.json"
@@ -40,40 +39,6 @@ SAMPLES_NAME: Final = "samples.parquet"
 """Name of the file with one row per model, document and filter."""
 
 LOCK_NAME: Final = "run.lock"
-
-SAMPLE_SCHEMA: Final = pa.schema(
-    [
-        pa.field("model", pa.string(), nullable=False),
-        pa.field("task", pa.string(), nullable=False),
-        pa.field("group", pa.string()),
-        pa.field("category", pa.string()),
-        pa.field("filter", pa.string(), nullable=False),
-        pa.field("is_headline", pa.bool_(), nullable=False),
-        pa.field("doc_id", pa.int64(), nullable=False),
-        pa.field("doc_hash", pa.string(), nullable=False),
-        pa.field("prompt_hash", pa.string(), nullable=False),
-        pa.field("target_hash", pa.string(), nullable=False),
-        pa.field("metric", pa.string(), nullable=False),
-        pa.field("value", pa.float64(), nullable=False),
-        pa.field("weight", pa.float64(), nullable=False),
-        pa.field("metrics", pa.string(), nullable=False),
-        pa.field("target", pa.string(), nullable=False),
-        pa.field("answers", pa.string(), nullable=False),
-        pa.field("document", pa.string(), nullable=False),
-    ]
-)
-
-SAMPLE_COLUMNS: Final[tuple[str, ...]] = tuple(SAMPLE_SCHEMA.names)
-"""Columns of the samples, in order; only `group` and `category` may be missing in a row.
-
-A row is a model, a document and a filter. `model`, `task`, `group` (the subject), `category` (that
-of the subject) and `filter` name; `is_headline` says whether the filter is the one that counts.
-`doc_id` is the document's row in the split, and `doc_hash`, `prompt_hash` and `target_hash` are
-hashes of the document, its prompts and its target. `value` and `weight` are the document's in the
-headline metric `metric`, as `results.metrics.Term` has them: usually a fraction and 1.
-`metrics` is a JSON object with one value a metric, as lm-eval gives them. `target` is text,
-`answers` a JSON list of the model's answers, `document` a JSON object.
-"""
 
 
 class RunFolder:
@@ -216,14 +181,6 @@ def read_samples(folder: Path) -> pd.DataFrame:
             "use the ladder-eval that wrote it, or run the evaluation again."
         )
     return samples
-
-
-def samples_of(samples: pd.DataFrame, model: str) -> list[Sample]:
-    """One model's rows of the headline filters, in order, as `pair` takes them."""
-    names = ["task", "metric", "filter", "doc_hash", "prompt_hash", "value", "weight"]
-    own = (samples["model"] == model) & samples["is_headline"].astype(bool)
-    rows = samples.loc[own, names].to_dict("records")
-    return [Sample(**{str(name): value for name, value in row.items()}) for row in rows]
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from ladder_eval.results.estimates import Estimate, estimate, mean_of_strata
 from ladder_eval.results.metrics import Term, is_fraction, term
 from ladder_eval.results.pairing import compare, pair
 from ladder_eval.results.records import Comparison, Score
-from ladder_eval.results.store import samples_of
+from ladder_eval.results.samples import samples_of
 
 __all__ = ["CATEGORY", "MACRO", "SUBJECT", "comparisons", "scores"]
 

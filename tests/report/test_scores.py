@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conftest import task
-from test_tables import printed
+from report_records import printed, task
 
 from ladder_eval.report.leaderboard import leaderboard
 from ladder_eval.report.scores import all_scores, average_blocks
@@ -163,6 +162,12 @@ def test_average_is_laid_out_as_the_papers_table(averaged):
     assert block.notes[2] == "Measured on a subset: 80 of 610."
 
 
+def test_what_is_not_averaged_stands_beside(averaged):
+    (block,) = average_blocks(replace(averaged, average_tasks=("boolq", "ifeval")))
+    assert block.columns[3:] == ("average", "arc_easy acc_norm", "wikitext word_perplexity")
+    assert block.rows[0][3:] == ("77.5 ± 7.2 (1 of 2)", "60.0", "18.54")
+
+
 def test_incomplete_average_is_on_no_leaderboard(averaged):
     assert leaderboard([averaged])["mean_headline"].isna().all()
     complete = replace(averaged, average_tasks=("arc_easy", "boolq"))
@@ -188,4 +193,5 @@ def test_average_and_pending_tasks_are_in_terminal_and_report(averaged):
 
 def test_no_average_without_the_suites_choice(undecided):
     assert average_blocks(undecided) == []
-    assert average_blocks(replace(undecided, average_tasks=("arc_easy",), scores=())) == []
+    assert average_blocks(replace(undecided, average_tasks=("arc_easy", "boolq"), scores=())) == []
+    assert average_blocks(replace(undecided, average_tasks=("arc_easy",))) == []

@@ -1,19 +1,12 @@
 """The terminal's table and the Markdown say the same, completely, and no more than the data."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
+from report_records import printed
 from scipy import stats
 
 from ladder_eval.report.tables import blocks, comparison_table, conditions, markdown
-
-
-def printed(table, width=200):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(table)
-    return console.file.getvalue()
 
 
 def test_rows_by_hand(undecided):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ladder_eval.results.averages import headlines, suite_average
+from ladder_eval.results.averages import average_tasks, headlines, suite_average
 from ladder_eval.results.records import Provenance, RunResult, Score, TaskRecord
 
 
@@ -89,6 +89,10 @@ def test_average_without_some_of_its_tasks_is_incomplete(result):
 def test_average_of_the_suites_choice_alone(result):
     average = suite_average(with_average(result, "arc"), "m")
     assert (average.value, average.stderr) == (0.5, pytest.approx(0.03))
+
+
+def test_perplexity_is_in_no_average(result):
+    assert average_tasks(with_average(result, "arc", "wiki", "ifeval")) == ("arc", "ifeval")
 
 
 def test_error_is_unknown_if_that_of_a_task_is(result):

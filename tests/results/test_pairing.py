@@ -7,7 +7,8 @@ import pytest
 
 from ladder_eval.errors import PairingError
 from ladder_eval.results.means import paired_mean_interval
-from ladder_eval.results.pairing import Pair, Sample, compare, pair
+from ladder_eval.results.pairing import Pair, compare, pair
+from ladder_eval.results.samples import Sample
 from ladder_eval.results.statistics import paired_difference_interval
 
 

@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from ladder_eval.models.registry import MODELS
-from ladder_eval.results.published import published_row
+from ladder_eval.results.published import published_metric, published_row
 
 SCRATCH = ["arc_challenge", "arc_easy", "hellaswag", "piqa", "sciq", "winogrande"]
 SCRATCH += ["average", "wikitext_word_perplexity"]
@@ -74,3 +74,10 @@ def test_all_other_models_have_none():
 def test_a_row_is_json():
     row = published_row("ladder_1b")
     assert json.loads(json.dumps(asdict(row)))["metrics"]["wikitext_word_perplexity"] == 18.42
+
+
+def test_tasks_find_their_column():
+    keys = [published_metric(task, "acc") for task in ("arc_easy", "gsm8k_cot", "alpaca_eval")]
+    assert keys == ["arc_easy", "gsm8k", "alpacaeval_lc_win_rate"]
+    assert published_metric("wikitext", "word_perplexity") in published_row("ladder_1b").metrics
+    assert set(keys[1:]) <= published_row("standard_8b").metrics.keys()

@@ -10,6 +10,7 @@ import pytest
 from ladder_eval.errors import RecordError
 from ladder_eval.results import files
 from ladder_eval.results.records import Provenance, RunResult, to_json
+from ladder_eval.results.samples import samples_of
 from ladder_eval.results.store import (
     SAMPLE_COLUMNS,
     RunFolder,
@@ -17,7 +18,6 @@ from ladder_eval.results.store import (
     find_runs,
     read_result,
     read_samples,
-    samples_of,
 )
 
 
