@@ -60,10 +60,6 @@ Multiturn = Annotated[
         show_default="the suite's",
     ),
 ]
-Wanted = Annotated[
-    list[str] | None,
-    typer.Argument(help="Suites, tasks or data sets.", show_default="quick, or all to verify"),
-]
 
 
 def _version(wanted: bool) -> None:
@@ -385,12 +381,18 @@ def tasks_show(
         typer.echo(text)
 
 
+Wanted = Annotated[
+    list[str] | None,
+    typer.Argument(help="Suites, tasks or data sets.", show_default="quick, or all to verify"),
+]
+
+
 @data_app.callback()
 def data(ctx: typer.Context, data_dir: DataDir = None) -> None:
     """List the splits of all data sets, their official size and licence, and what is at hand."""
     if ctx.invoked_subcommand is None:
         with _sentences():
-            from ladder_eval.harness.listings import DATA_HEADINGS, data_rows
+            from ladder_eval.harness.data.listing import DATA_HEADINGS, data_rows
             from ladder_eval.terminal import listing, print_page
 
             print_page(listing("Data sets", DATA_HEADINGS, data_rows(data_dir)))

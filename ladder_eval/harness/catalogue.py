@@ -13,7 +13,7 @@ from ladder_eval.harness.data.finding import Finder, Missing
 from ladder_eval.harness.data.resources import RESOURCES, provide
 from ladder_eval.harness.data.splits import DataSources, LoadedSplit, Split
 
-__all__ = ["BENCHMARKS", "Benchmark", "DataSources", "LoadedSplit", "Split", "load"]
+__all__ = ["BENCHMARKS", "Benchmark", "DataSources", "LoadedSplit", "Split", "at_hand", "load"]
 
 
 def load(splits: Iterable[Split], sources: DataSources) -> dict[Split, LoadedSplit]:
@@ -28,6 +28,17 @@ def load(splits: Iterable[Split], sources: DataSources) -> dict[Split, LoadedSpl
     refused = _refused(resource_names(wanted), sources)
     if missing or refused:
         raise DataError(_sentence(missing, refused))
+    return finder.found
+
+
+def at_hand(splits: Iterable[Split], sources: DataSources) -> dict[Split, LoadedSplit]:
+    """Load those splits that need no network.
+
+    Raises:
+        DataError: if the data folder doesn't exist.
+    """
+    finder = Finder(sources)
+    finder.at_hand(splits)
     return finder.found
 
 

@@ -1,13 +1,11 @@
 """What there is to run and the data it needs, as rows of text and numbers."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from pathlib import Path
 
-from ladder_eval.harness.catalogue import BENCHMARKS, Benchmark, DataSources, Split
+from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split
 from ladder_eval.harness.data.finding import Finder
-from ladder_eval.harness.data.resources import RESOURCES
-from ladder_eval.harness.data.resources import at_hand as at_hand_resource
-from ladder_eval.harness.data.wanted import all_splits, wanted_splits
+from ladder_eval.harness.data.wanted import wanted_splits
 from ladder_eval.harness.suites import SuiteTask, load_suite, suite_names, suite_of, task_names
 
 SUITE_HEADINGS = ("suite", "tasks", "documents", "chat template", "about")
@@ -25,16 +23,6 @@ TASK_HEADINGS = (
 
 # In place of a suite's name: the task as its own file has it.
 ALONE = "--tasks"
-
-DATA_HEADINGS = (
-    "data set",
-    "split",
-    "official rows",
-    "at hand",
-    "from",
-    "examples",
-    "licence",
-)
 
 
 def suite_rows() -> Iterator[tuple[str | int, ...]]:
@@ -88,48 +76,6 @@ def official_rows(task: SuiteTask) -> int | None:
     split = task.parts[0].evaluated
     benchmark = BENCHMARKS.get(split.hub_id)
     return benchmark.official_rows(split) if benchmark else None
-
-
-def data_rows(data_dir: Path | None) -> Iterator[tuple[str | int, ...]]:
-    """A row for each split of the catalogue, in the columns of DATA_HEADINGS.
-
-    Raises:
-        DataError: if the data folder doesn't exist.
-    """
-    sources = DataSources(data_dir=data_dir, notify=_ignore)
-    finder = Finder(sources)
-    finder.at_hand(all_splits())
-    for benchmark in BENCHMARKS.values():
-        for key, rows in benchmark.rows.items():
-            splits = [split for split in benchmark.splits() if _key(split, benchmark) == key]
-            found = [finder.found[split] for split in splits if split in finder.found]
-            at_hand = sum(len(one.rows) for one in found)
-            where = _where([one.source for one in found], data_dir) or _offered(benchmark, key)
-            yield benchmark.hub_id, key, rows, at_hand, where, benchmark.fewshot, benchmark.licence
-    for resource in RESOURCES.values():
-        root = at_hand_resource(resource, sources)
-        where = str(root) if root else f"no; {resource.wheel} has it"
-        files = len(resource.files)
-        held = files if root else 0
-        yield f"nltk's {resource.name}", "files", files, held, where, "", resource.licence
-
-
-def _key(split: Split, benchmark: Benchmark) -> str:
-    """The name under which the table has the rows of a split."""
-    full = f"{split.config}/{split.name}"
-    return full if full in benchmark.rows else split.name
-
-
-def _where(sources: Sequence[str], data_dir: Path | None) -> str:
-    """Where splits were found, in few words: those of a data folder have a file each."""
-    base = str(data_dir.resolve()) if data_dir else "\0"
-    return ", ".join(dict.fromkeys(str(data_dir) if s.startswith(base) else s for s in sources))
-
-
-def _offered(benchmark: Benchmark, key: str) -> str:
-    config, _, name = key.rpartition("/")
-    wheels = [str(pack.wheel) for pack in benchmark.packs if pack.holds(config, name)]
-    return f"no; the Hub or {' or '.join(wheels)}" if wheels else "no; the Hub alone"
 
 
 def _ignore(_line: str) -> None:

@@ -11,7 +11,7 @@ from test_catalogue import ARC, PIQA, TRAIN, as_saved, silent
 
 from ladder_eval.errors import DataError, FetchError
 from ladder_eval.fetch import UnreachableError
-from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split, load
+from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split, at_hand, load
 from ladder_eval.harness.data import finding
 from ladder_eval.harness.data.subjects import SUBJECTS
 
@@ -168,6 +168,7 @@ def test_a_wheel_in_the_cache_comes_before_the_hub_unless_it_is_preferred(wheel,
     monkeypatch.setattr(finding, "fetch_hub", refuse)
     wheel.append("cached")
     assert load([ARC], DataSources(notify=silent))[ARC].source == WHEEL
+    assert at_hand([ARC, TRAIN], DataSources(notify=silent)).keys() == {ARC}
     assert asked == []
     assert load([ARC], DataSources(prefer_hub=True, notify=silent))[ARC].source == WHEEL
     assert asked == ["allenai/ai2_arc"]

@@ -12,10 +12,8 @@ from ladder_eval.errors import UsageError
 from ladder_eval.harness.catalogue import BENCHMARKS, Split
 from ladder_eval.harness.listings import (
     ALONE,
-    DATA_HEADINGS,
     SUITE_HEADINGS,
     TASK_HEADINGS,
-    data_rows,
     suite_rows,
     task_rows,
 )
@@ -248,16 +246,3 @@ def test_listed_suites_say_what_is_pending():
     rows = {row[0]: dict(zip(SUITE_HEADINGS, row, strict=True)) for row in suite_rows()}
     assert rows["paper-adapted"]["tasks"] == "8 (2 pending)"
     assert (rows["quick"]["documents"], rows["llama-3.1"]["chat template"]) == ("40 a task", "yes")
-
-
-def test_listed_data_says_what_is_at_hand(tiny_data, tmp_path, monkeypatch):
-    monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path))
-    rows = {row[0]: dict(zip(DATA_HEADINGS, row, strict=True)) for row in data_rows(tiny_data)}
-    assert rows.keys() == BENCHMARKS.keys()
-    assert rows["baber/piqa"] == {
-        "data set": "baber/piqa",
-        "licence": "AFL-3.0",
-        "official rows": "train 16,113, validation 1,838, test 3,084",
-        "at hand": f"in {tiny_data / 'piqa'}",
-    }
-    assert rows["cais/mmlu"]["at hand"].startswith("dev, validation, test: no; ")

@@ -72,7 +72,8 @@ class Finder:
         for hub_id, group in groupby(sorted(set(splits)), key=lambda split: split.hub_id):
             wanted = list(group)
             for step in steps:
-                left = [split for split in wanted if split not in self.found | self.damaged]
+                done = self.found.keys() | self.damaged.keys()
+                left = [split for split in wanted if split not in done]
                 if left:
                     step(benchmark_of(hub_id), left)
 

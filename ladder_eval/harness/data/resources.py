@@ -1,9 +1,9 @@
 """What metrics read besides the data, and would download in the middle of a run.
 
-lm-eval's IFEval splits answers into words and sentences with nltk, whose model `punkt_tab` it
-downloads when it is imported; 64 of the 541 prompts need it. Two more downloads of stock tasks
-are not here: HumanEval and MBPP load code from the Hub when they are imported (`evaluate`'s
-code_eval), which is never done. TruthfulQA's module imports rouge_score and sacrebleu, which
+lm-eval's IFEval splits answers into words and sentences with nltk, whose model `punkt_tab` its
+module downloads when it is imported; 64 of the 541 prompts need it. The stock modules of HumanEval
+and MBPP load code from the Hub when they are imported (`evaluate`'s code_eval): nothing here stands
+in for that, and they are not to be imported. TruthfulQA's imports rouge_score and sacrebleu, which
 download nothing.
 """
 
