@@ -356,8 +356,8 @@ def test_tasks_of_a_model_without_weights_are_one_sentence(tiny_data):
 
 @pytest.mark.parametrize("word", ["quik", "piqa"])
 def test_unknown_suite_is_one_sentence(word, tiny_checkpoint):
-    expected = f"Unknown suite '{word}'; known are quick."
-    assert refused("run", "--model", tiny_checkpoint, "--suite", word) == expected
+    sentence = refused("run", "--model", tiny_checkpoint, "--suite", word)
+    assert sentence.startswith(f"Unknown suite '{word}'; known are llama-3.1, ")
 
 
 def test_a_fused_checkpoint_scores_as_the_model_it_is_made_of(tmp_path, tiny_data):

@@ -23,7 +23,7 @@ def test_context_and_continuations_are_marked(sources):
         "request 1 of 2, loglikelihood:\n"
         "Question: Carry 4 pieces of wheel\nAnswer:⟦context ends⟧ use a paper⟦ends⟧\n"
         "request 2, after the first 41 characters of request 1:\n"
-        "⟦context ends⟧ use the garden twice⟦ends⟧"
+        "⟦context ends⟧ use the bridge twice⟦ends⟧"
     )
 
 
