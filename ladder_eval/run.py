@@ -22,7 +22,8 @@ from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.evaluation import PreparedTask, Prompting, prepare
+from ladder_eval.harness.evaluation import PreparedTask, Prompting, prepare, prompting_of
+from ladder_eval.harness.fewshot import STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.options import RunOptions
 from ladder_eval.report.leaderboard import leaderboard, to_csv
@@ -93,9 +94,22 @@ class _Asked:
 
     suite: Suite
     limit: int | None
+    fewshot: str
     tasks: Sequence[PreparedTask]
     prompting: Prompting
     think_end_token: str
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know about the questions."""
+        found = [self.suite.incomplete] if self.suite.incomplete else []
+        if self.fewshot == STOCK:
+            first = f"; the documents are the first {self.limit} of each of its tasks"
+            found.append(
+                "Few-shot examples were drawn in lm-eval's own sequence (--fewshot stock)"
+                f"{first if self.limit else ''}."
+            )
+        return found
 
 
 def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
@@ -105,17 +119,22 @@ def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
     sources = DataSources(
         data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
     )
+    prompting = prompting_of(
+        suite,
+        apply_chat_template=options.apply_chat_template,
+        fewshot_as_multiturn=options.fewshot_as_multiturn,
+        system_instruction=options.system_instruction,
+    )
     with terminal.working("reading data"):
-        tasks = prepare(suite, limit=limit, seed=options.seed, sources=sources)
+        tasks = prepare(
+            suite, limit=limit, seed=options.seed, sources=sources, fewshot=options.fewshot
+        )
     return _Asked(
         suite=suite,
         limit=limit,
+        fewshot=options.fewshot,
         tasks=tasks,
-        prompting=Prompting(
-            apply_chat_template=options.apply_chat_template,
-            fewshot_as_multiturn=options.fewshot_as_multiturn,
-            system_instruction=options.system_instruction,
-        ),
+        prompting=prompting,
         think_end_token=options.think_end_token or "",
     )
 
@@ -209,12 +228,15 @@ def _run_id(
         shapes = [model.config.to_dict() for model in selection.models]
         return _folder_name(_SPEED_ONLY, name, json.dumps([shapes, repr(timing)]))
     documents = [
-        (t.task.name, t.task.headline, t.task.version, t.data_sha256, list(t.chosen.items()))
+        (
+            *(t.task.name, t.task.headline, t.task.filter, t.task.is_macro, t.task.version),
+            *(t.task.num_fewshot, t.data_sha256, list(t.chosen.items())),
+        )
         for t in asked.tasks
     ]
     # tp_size isn't part of an answer's key, but one folder holds the answers of one.
     identities = [arm.identity(execution) for arm in arms]
-    form = [repr(asked.prompting), asked.think_end_token]
+    form = [repr(asked.prompting), asked.think_end_token, asked.fewshot]
     text = json.dumps([identities, documents, form, seed, execution.tp_size])
     return _folder_name(asked.suite.name, name, text)
 
@@ -358,7 +380,9 @@ class _Job:
             scores=scores(samples),
             comparisons=comparisons(name, samples),
             published=_published(self.selection),
-            warnings=tuple(warning for e in evaluations for warning in e.warnings),
+            average_tasks=asked.suite.average,
+            pending_tasks=asked.suite.pending,
+            warnings=(*asked.notes, *(warning for e in evaluations for warning in e.warnings)),
         )
 
     def _write(self, result: RunResult) -> None:

@@ -210,9 +210,18 @@ def test_models_are_listed():
 
 def test_tasks_are_listed():
     lines = [WORDS.sub(" ", line).strip() for line in invoke("tasks").stdout.splitlines()]
-    assert "quick arc_easy allenai/ai2_arc validation 570 0 acc_norm 40" in lines
-    assert "quick mmlu cais/mmlu test 14,042 0 acc 40" in lines
-    assert len([line for line in lines if line.startswith("quick ")]) == 8
+    assert any(
+        line.startswith("arc_easy quick allenai/ai2_arc validation 570 0 acc_norm,none ")
+        for line in lines
+    )
+    assert any(line.startswith("quick 8 40 a task no The default: ") for line in lines)
+    assert len([line for line in lines if " quick " in line]) == 8
+
+
+def test_a_request_is_shown(tiny_data):
+    shown = invoke("tasks", "show", "arc_easy", "--doc", "3", "--data-dir", tiny_data).stdout
+    assert shown.splitlines()[0] == "arc_easy, document 3, no examples, as plain text"
+    assert "Which lamp is number 3?\nAnswer:⟦context ends⟧ lamp 0⟦ends⟧\n" in shown
 
 
 def test_version():
@@ -347,8 +356,8 @@ def test_tasks_of_a_model_without_weights_are_one_sentence(tiny_data):
 
 @pytest.mark.parametrize("word", ["quik", "piqa"])
 def test_unknown_suite_is_one_sentence(word, tiny_checkpoint):
-    expected = f"Unknown suite '{word}'; known are quick."
-    assert refused("run", "--model", tiny_checkpoint, "--suite", word) == expected
+    sentence = refused("run", "--model", tiny_checkpoint, "--suite", word)
+    assert sentence.startswith(f"Unknown suite '{word}'; known are llama-3.1, ")
 
 
 def test_a_fused_checkpoint_scores_as_the_model_it_is_made_of(tmp_path, tiny_data):

@@ -106,6 +106,7 @@ def test_tasks_are_separated_by_commas(given, read):
     ("given", "sentence"),
     [
         ({"limit": 0}, "--limit 0 must be 1 or more."),
+        ({"fewshot": "lm-eval"}, "--fewshot must be per-document or stock, not 'lm-eval'."),
         ({"limit": -3}, "--limit -3 must be 1 or more."),
         ({"batch_size": 0}, "--batch-size 0 must be 1 or more."),
         ({"seed": -1}, "--seed -1 must be between 0 and 9223372036854775807."),

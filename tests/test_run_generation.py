@@ -115,7 +115,35 @@ def test_no_chat_template_is_a_sentence_before_anything_is_generated(sums, tiny_
 
 def test_turns_need_the_chat_template(sums, tiny_checkpoint):
     with pytest.raises(UsageError, match="--fewshot-as-multiturn needs --apply-chat-template"):
-        options(sums, tiny_checkpoint, fewshot_as_multiturn=True)
+        run(options(sums, tiny_checkpoint, fewshot_as_multiturn=True), Quiet())
+
+
+SUITE = """
+group: chat
+task: [sums]
+metadata:
+  headline: {sums: "exact_match,number"}
+  average: [sums, later]
+  pending: [later]
+  apply_chat_template: true
+"""
+
+
+def test_a_suite_may_apply_the_chat_template_and_the_user_not(sums, tiny_checkpoint, tmp_path):
+    (sums / "tasks" / "chat.yaml").write_text(SUITE)
+    folder = tmp_path / "chat"
+    shutil.copytree(tiny_checkpoint, folder)
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    chat, _ = run(options(sums, folder, tasks=(), suite="chat"), Quiet())
+    plain, _ = run(
+        options(sums, folder, tasks=(), suite="chat", apply_chat_template=False), Quiet()
+    )
+    assert chat.models[0].prompts.startswith("in the chat template (SHA-256 ")
+    assert plain.models[0].prompts == "as plain text"
+    assert chat.run_id != plain.run_id
+    assert (chat.average_tasks, chat.pending_tasks) == (("sums", "later"), ("later",))
+    (warning,) = [each for each in chat.warnings if "later" in each]
+    assert warning.endswith("can't be evaluated yet: its average is incomplete, of 1 of 2 tasks.")
 
 
 def test_thoughts_are_left_out(sums, tiny_checkpoint):

@@ -24,8 +24,8 @@ from ladder_eval.harness.answers import (
     Tally,
     TextRequest,
 )
+from ladder_eval.harness.chat import ChatTemplate
 from ladder_eval.harness.stopping import TextEnd, settings_of
-from ladder_eval.models.config_values import printable
 from ladder_eval.results.requests import RequestLog, request_key
 
 # Requests that are repeated at another tp_size.
@@ -79,7 +79,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self._batch_size = batch_size
         self._seed = seed
         self._think_end = think_end_token
-        self._chat_template_args = dict(chat_template_args or {})
+        self._chat = ChatTemplate(tokenizer=tokenizer, arguments=dict(chat_template_args or {}))
         self._book = AnswerBook(
             identity=identity,
             load=load,
@@ -162,13 +162,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         """
         if isinstance(chat_template, str):
             raise UsageError("Chat templates by name aren't offered; leave the name out.")
-        try:
-            return str(self.tokenizer.get_chat_template())
-        except ValueError:
-            raise UsageError(
-                f"The tokenizer in {self.tokenizer_name} has no chat template; leave "
-                "--apply-chat-template out, or give the folder a chat_template.jinja."
-            ) from None
+        return self._chat.source
 
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
@@ -178,21 +172,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         Raises:
             UsageError: if the template can't render it, such as without a system role.
         """
-        try:
-            prompt: str = self.tokenizer.apply_chat_template(
-                chat_history,
-                tokenize=False,
-                add_generation_prompt=add_generation_prompt,
-                continue_final_message=not add_generation_prompt,
-                **self._chat_template_args,
-            )
-        except Exception as error:  # a template can compute anything, and fail as anything
-            raise UsageError(
-                f"The chat template of {self.tokenizer_name} can't render a conversation of "
-                f"{', '.join(message['role'] for message in chat_history)}: "
-                f"{printable(str(error))}."
-            ) from None
-        return prompt
+        return self._chat.render(chat_history, add_generation_prompt)
 
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = True

@@ -70,7 +70,7 @@ def arm_of(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
     Raises:
         CheckpointError: if its tokenizer is missing or damaged.
     """
-    tokenizer = _tokenizer(folder)
+    tokenizer = read_tokenizer(folder)
     return Arm(
         model=model,
         folder=folder,
@@ -82,7 +82,12 @@ def arm_of(model: SelectedModel, folder: Path, tp_size: int) -> Arm:
     )
 
 
-def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+def read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint folder.
+
+    Raises:
+        CheckpointError: if it is missing or damaged.
+    """
     # A config.json of a format that transformers doesn't know is no use to it, and it would warn.
     known = read_json(folder / "config.json").get("model_type") in CONFIG_MAPPING
     try:

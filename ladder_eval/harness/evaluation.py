@@ -16,13 +16,13 @@ import transformers
 from datasets import Dataset
 from jinja2 import TemplateError
 from lm_eval.api.group import Group
-from lm_eval.api.task import ConfigurableTask
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, UsageError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
+from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
 from ladder_eval.harness.suites import Suite, SuiteTask, TaskPart
 
 # Documents of a task from which its length is estimated.
@@ -42,11 +42,11 @@ class PreparedTask:
         documents_in_split: Number of documents to choose from, over all parts.
         official_documents: Official number of these, if known.
         source: Where the data came from, in words.
-        data_sha256: Hash of all documents to choose from.
+        data_sha256: Hash of all documents to choose from, and of all examples.
     """
 
     task: SuiteTask
-    lm_tasks: Mapping[str, ConfigurableTask]
+    lm_tasks: Mapping[str, FewShotTask]
     chosen: Mapping[str, list[int]]
     documents_in_split: int
     official_documents: int | None
@@ -78,16 +78,45 @@ class Prompting:
 PLAIN = Prompting()
 
 
+def prompting_of(
+    suite: Suite,
+    *,
+    apply_chat_template: bool | None,
+    fewshot_as_multiturn: bool | None,
+    system_instruction: str | None,
+) -> Prompting:
+    """The form of a suite's questions, where None leaves the choice to the suite.
+
+    Raises:
+        UsageError: if examples are asked for as turns, but no chat template.
+    """
+    template, turns = apply_chat_template, fewshot_as_multiturn
+    template = suite.apply_chat_template if template is None else template
+    if turns and not template:
+        raise UsageError("--fewshot-as-multiturn needs --apply-chat-template; add it.")
+    return Prompting(
+        apply_chat_template=template,
+        fewshot_as_multiturn=template and suite.fewshot_as_multiturn if turns is None else turns,
+        system_instruction=system_instruction,
+    )
+
+
 def prepare(
-    suite: Suite, *, limit: int | None, seed: int, sources: DataSources
+    suite: Suite,
+    *,
+    limit: int | None,
+    seed: int,
+    sources: DataSources,
+    fewshot: str = PER_DOCUMENT,
 ) -> list[PreparedTask]:
-    """Load a suite's data and choose its documents.
+    """Load a suite's data and choose its documents and how examples are drawn.
 
     Args:
         suite: The suite.
-        limit: Documents a task; None for all.
+        limit: Documents a task; None for all. With STOCK, documents an lm-eval task.
         seed: Seed of the choice.
         sources: Where data is taken from.
+        fewshot: PER_DOCUMENT or STOCK.
 
     Raises:
         DataError: if data is missing, in one message that lists all of it.
@@ -95,7 +124,7 @@ def prepare(
     quieten()
     parts = [part for task in suite.tasks for part in task.parts]
     data = load({split for part in parts for split in part.splits}, sources)
-    return [_prepare(task, data, limit, seed) for task in suite.tasks]
+    return [_prepare(task, data, limit, seed, fewshot) for task in suite.tasks]
 
 
 def choose(sizes: Mapping[str, int], limit: int | None, seed: int) -> dict[str, list[int]]:
@@ -118,6 +147,11 @@ def choose(sizes: Mapping[str, int], limit: int | None, seed: int) -> dict[str, 
     return chosen
 
 
+def choose_first(sizes: Mapping[str, int], limit: int | None) -> dict[str, list[int]]:
+    """Choose the first documents of each part, as lm-eval's `--limit` does."""
+    return {part: list(range(size)[:limit]) for part, size in sizes.items()}
+
+
 def run_suite(
     lm: LadderLM, tasks: Sequence[PreparedTask], prompting: Prompting = PLAIN
 ) -> dict[str, Any]:
@@ -129,8 +163,10 @@ def run_suite(
     """
     if prompting.apply_chat_template:
         lm.chat_template()  # refuse before anything is built
+    for lm_task in (each for t in tasks for each in t.lm_tasks.values()):
+        lm_task.restart()
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
-    with _rows_suit():
+    with rows_suit():
         result: dict[str, Any] = evaluate(
             lm=lm,
             task_dict={
@@ -153,14 +189,14 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
         for name, task in prepared.lm_tasks.items():
             rows = prepared.chosen[name]
             probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
-            with _rows_suit():
+            with rows_suit():
                 task.build_all_requests(samples=probe)
             total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
     return total
 
 
 @contextmanager
-def _rows_suit() -> Iterator[None]:
+def rows_suit() -> Iterator[None]:
     """Turn a row that a task's template can't render, such as one with a null, into a sentence."""
     try:
         yield
@@ -170,7 +206,7 @@ def _rows_suit() -> Iterator[None]:
         ) from None
 
 
-def _characters(task: ConfigurableTask) -> int:
+def _characters(task: FewShotTask) -> int:
     contexts = {instance.args[0] for instance in task.instances}  # each is read once
     continuations = [text for i in task.instances for text in i.args[1:] if isinstance(text, str)]
     return sum(map(len, [*contexts, *continuations]))
@@ -185,36 +221,50 @@ def quieten() -> None:
 
 
 def _prepare(
-    task: SuiteTask, data: Mapping[Split, LoadedSplit], limit: int | None, seed: int
+    task: SuiteTask,
+    data: Mapping[Split, LoadedSplit],
+    limit: int | None,
+    seed: int,
+    fewshot: str,
 ) -> PreparedTask:
     evaluated = {part.name: data[part.evaluated] for part in task.parts}
     if empty := [str(part.evaluated) for part in task.parts if not data[part.evaluated].rows]:
         raise DataError(f"{', '.join(empty)} has no rows; give a folder that has them.")
-    chosen = choose({name: len(split.rows) for name, split in evaluated.items()}, limit, seed)
-    first = task.parts[0].evaluated
-    benchmark = BENCHMARKS.get(first.hub_id)
+    lm_tasks = {
+        part.name: _lm_task(part, {s.name: data[s].rows for s in part.splits}, fewshot, seed)
+        for part in task.parts
+    }
+    # A task may leave rows out, as Meta's ARC does with questions of three choices.
+    sizes = {name: len(lm_task.eval_docs) for name, lm_task in lm_tasks.items()}
+    left_out = sum(len(split.rows) for split in evaluated.values()) - sum(sizes.values())
+    chosen = choose_first(sizes, limit) if fewshot == STOCK else choose(sizes, limit, seed)
+    official = _official_documents(task)
+    examples = dict.fromkeys(part.examples for part in task.parts if part.examples)
+    read = [*evaluated.values(), *(data[split] for split in examples)]
     return PreparedTask(
         task=task,
-        lm_tasks={
-            part.name: _lm_task(part, {split.name: data[split].rows for split in part.splits})
-            for part in task.parts
-            if part.name in chosen
-        },
+        lm_tasks={name: lm_task for name, lm_task in lm_tasks.items() if name in chosen},
         chosen=chosen,
-        documents_in_split=sum(len(split.rows) for split in evaluated.values()),
-        official_documents=benchmark.official_rows(first) if benchmark else None,
+        documents_in_split=sum(sizes.values()),
+        official_documents=None if official is None else official - left_out,
         source=_common_source([split.source for split in evaluated.values()]),
-        data_sha256=_data_sha256([split.rows for split in evaluated.values()]),
+        data_sha256=_data_sha256([split.rows for split in read]),
     )
 
 
-def _lm_task(part: TaskPart, rows: dict[str, Dataset]) -> ConfigurableTask:
-    config = part.config
-    own = {"custom_dataset": lambda **_: rows, "num_fewshot": config.get("num_fewshot") or 0}
+def _official_documents(task: SuiteTask) -> int | None:
+    split = task.parts[0].evaluated
+    benchmark = BENCHMARKS.get(split.hub_id)
+    return benchmark.official_rows(split) if benchmark else None
+
+
+def _lm_task(part: TaskPart, rows: dict[str, Dataset], fewshot: str, seed: int) -> FewShotTask:
+    config = part.to_lm_eval()
+    own = {"custom_dataset": lambda **_: rows, "num_fewshot": part.num_fewshot}
     if "process_docs" in config:  # lm-eval processes a whole split each time it looks at it
         own["process_docs"] = cache(config["process_docs"])
     try:
-        return ConfigurableTask(config={**config, **own})
+        lm_task = FewShotTask({**config, **own}, fewshot=fewshot, seed=seed)
     except (
         Exception
     ) as error:  # lm-eval tries a document, and rows of another shape can do anything
@@ -222,6 +272,20 @@ def _lm_task(part: TaskPart, rows: dict[str, Dataset]) -> ConfigurableTask:
             f"The rows of {part.evaluated} don't suit the task {part.name} ({error!r}); "
             "they need the columns that the data set has on the Hub."
         ) from None
+    _require_examples(part, lm_task)
+    return lm_task
+
+
+def _require_examples(part: TaskPart, lm_task: FewShotTask) -> None:
+    """Refuse before anything is scored what lm-eval would only notice at some document."""
+    # Where lm-eval tells its sampler the document, it draws one more to do without it.
+    one_more = lm_task.is_drawn and lm_task.fewshot_cfg.split == lm_task.config.test_split
+    needed = part.num_fewshot + (1 if one_more else 0)
+    if part.num_fewshot and len(lm_task.sampler.df) < needed:
+        raise DataError(
+            f"{part.name} asks with {part.num_fewshot} examples, for which {part.examples} needs "
+            f"{needed} rows, but has {len(lm_task.sampler.df)}; give a folder that has them."
+        )
 
 
 def _group(prepared: PreparedTask) -> Group:

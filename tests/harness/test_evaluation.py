@@ -279,5 +279,5 @@ def test_a_row_that_a_template_can_not_render_is_a_sentence(tiny_data, tmp_path)
     sources = DataSources(data_dir=tmp_path, notify=print)
     tasks = prepare(suite_of(["arc_easy"]), limit=None, seed=0, sources=sources)
     lm_task = tasks[0].lm_tasks["arc_easy"]
-    with pytest.raises(DataError, match="doesn't suit its task"), evaluation._rows_suit():
+    with pytest.raises(DataError, match="doesn't suit its task"), evaluation.rows_suit():
         lm_task.build_all_requests(samples=[4])
