@@ -24,6 +24,7 @@ from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
+from ladder_eval.results.summary import MACRO
 from ladder_eval.terminal import Terminal
 
 
@@ -212,6 +213,7 @@ def task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
         data_sha256=prepared.data_sha256,
         prompts_sha256=prompts,
         filter=str(own["filter"].iloc[0]),
+        part=MACRO if task.is_macro else "",
     )
 
 

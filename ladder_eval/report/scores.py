@@ -25,9 +25,10 @@ def score_blocks(result: RunResult) -> tuple[Block, ...]:
 
 
 def metric_words(result: RunResult, task: TaskRecord) -> str:
-    """A task's headline metric, with its filter where there are several."""
+    """A task's headline metric, with its filter where there are several, and its part."""
     filters = {each.filter for each in result.scores if each.task == task.task}
-    return f"{task.metric} ({task.filter})" if len(filters) > 1 else task.metric
+    kind = f" ({task.filter})" if len(filters) > 1 else ""
+    return f"{task.metric}{kind}{' (macro)' if task.part == MACRO else ''}"
 
 
 def average_blocks(result: RunResult) -> list[Block]:

@@ -101,9 +101,10 @@ def _model_text(model: ModelRecord) -> str:
 
 
 def _task_text(result: RunResult, task: TaskRecord) -> str:
+    macro = "; differences are over documents" if task.part else ""
     return (
         f"{task.dataset}, {task.split} split{_prefixed(subset([task]))}, "
-        f"{task.num_fewshot}-shot, {metric_words(result, task)}, version {task.version}; "
+        f"{task.num_fewshot}-shot, {metric_words(result, task)}{macro}, version {task.version}; "
         f"data: {task.source} (SHA-256 {task.data_sha256[:12]}), "
         f"prompts: SHA-256 {task.prompts_sha256[:12]}"
     )

@@ -33,13 +33,13 @@ class Average:
 
 
 def headlines(result: RunResult, model: str) -> dict[str, Score]:
-    """A model's score in each task's headline metric, after its headline filter, by task."""
+    """A model's score in what counts of each task: metric, filter and part; by task."""
     found = {
-        (each.task, each.metric, each.filter): each
+        (each.task, each.metric, each.filter, each.part): each
         for each in result.scores
-        if each.model == model and not each.part
+        if each.model == model
     }
-    keys = {task.task: (task.task, task.metric, task.filter) for task in result.tasks}
+    keys = {task.task: (task.task, task.metric, task.filter, task.part) for task in result.tasks}
     return {name: found[key] for name, key in keys.items() if key in found}
 
 

@@ -31,6 +31,8 @@ class TaskRecord:
         prompts_sha256: Hash of the prompts.
         filter: The filter of lm-eval's whose answers the headline metric judges; "none" where the
             task has none.
+        part: The `Score.part` that counts: "" for the whole task, or "macro" where its subjects
+            count equally. Differences between models are over documents in either case.
     """
 
     task: str
@@ -46,6 +48,7 @@ class TaskRecord:
     data_sha256: str
     prompts_sha256: str
     filter: str = "none"
+    part: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

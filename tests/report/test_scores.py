@@ -56,6 +56,20 @@ def with_filters(uncompared):
     return replace(uncompared, tasks=(sums,), scores=tuple(made))
 
 
+def test_headline_of_a_macro_task_is_the_mean_of_its_subjects(uncompared):
+    first = uncompared.scores[0]
+    made = [replace(first, part="macro", value=0.25), replace(first, part="subject law")]
+    (task, *_) = uncompared.tasks
+    macros = replace(
+        uncompared, tasks=(replace(task, part="macro"),), scores=(*uncompared.scores, *made)
+    )
+    row = blocks(macros)[0].rows[0]
+    assert row[2:4] == (f"{task.metric} (macro)", "25.0")
+    assert (
+        "(macro); differences are over documents" in dict(conditions(macros))[f"task {task.task}"]
+    )
+
+
 def test_ratio_has_a_block_of_its_own(with_wiki):
     differences, ratios = blocks(with_wiki)
     assert [row[0] for row in differences.rows] == ["arc_easy", "boolq", "pooled"]

@@ -27,6 +27,10 @@ def task(name, metric="acc", kind="none"):
     )
 
 
+def macro(name):
+    return replace(task(name), part="macro")
+
+
 def score(name, value, stderr=0.1, metric="acc", **more):
     return Score(model="m", task=name, metric=metric, value=value, n=9, stderr=stderr, **more)
 
@@ -101,3 +105,10 @@ def test_error_is_unknown_if_that_of_a_task_is(result):
     )
     changed = replace(result, scores=agreed)
     assert suite_average(changed, "m").stderr is None
+
+
+def test_where_subjects_count_equally_their_mean_is_the_headline(result):
+    macros = replace(result, tasks=(macro("arc"), *result.tasks[1:]))
+    assert headlines(result, "m")["arc"].value == 0.5
+    assert headlines(macros, "m")["arc"].value == 0.1
+    assert suite_average(macros, "m").value == pytest.approx((0.1 + 0.7) / 2)
