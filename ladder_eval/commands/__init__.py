@@ -1,0 +1,1 @@
+"""The commands: parse, one call, print. Heavy imports happen inside them."""

