@@ -14,12 +14,8 @@ from ladder_eval.engine.scoring import score_batch
 from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm
-from ladder_eval.harness.evaluation import (
-    PreparedTask,
-    Prompting,
-    estimate_tokens,
-    run_suite,
-)
+from ladder_eval.harness.chat import Prompting
+from ladder_eval.harness.evaluation import PreparedTask, estimate_tokens, run_suite
 from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord

@@ -22,7 +22,8 @@ from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.evaluation import PreparedTask, Prompting, prepare, prompting_of
+from ladder_eval.harness.chat import Prompting, prompting_of
+from ladder_eval.harness.evaluation import PreparedTask, prepare
 from ladder_eval.harness.fewshot import STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.options import RunOptions

@@ -19,9 +19,10 @@ from lm_eval.api.group import Group
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
 
-from ladder_eval.errors import DataError, UsageError
+from ladder_eval.errors import DataError
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
+from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
 from ladder_eval.harness.suites import Suite, SuiteTask, TaskPart
 
@@ -52,53 +53,6 @@ class PreparedTask:
     official_documents: int | None
     source: str
     data_sha256: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prompting:
-    """In which form questions are asked: lm-eval's options of the same names.
-
-    Attributes:
-        apply_chat_template: Ask in the form of the tokenizer's chat template.
-        fewshot_as_multiturn: With it, give solved examples as earlier turns.
-        system_instruction: A text that stands before every prompt.
-    """
-
-    apply_chat_template: bool = False
-    fewshot_as_multiturn: bool = False
-    system_instruction: str | None = None
-
-    def __str__(self) -> str:
-        form = "in the chat template" if self.apply_chat_template else "as plain text"
-        turns = ", examples as turns" if self.fewshot_as_multiturn else ""
-        system = f", after {self.system_instruction!r}" if self.system_instruction else ""
-        return form + turns + system
-
-
-PLAIN = Prompting()
-
-
-def prompting_of(
-    suite: Suite,
-    *,
-    apply_chat_template: bool | None,
-    fewshot_as_multiturn: bool | None,
-    system_instruction: str | None,
-) -> Prompting:
-    """The form of a suite's questions, where None leaves the choice to the suite.
-
-    Raises:
-        UsageError: if examples are asked for as turns, but no chat template.
-    """
-    template, turns = apply_chat_template, fewshot_as_multiturn
-    template = suite.apply_chat_template if template is None else template
-    if turns and not template:
-        raise UsageError("--fewshot-as-multiturn needs --apply-chat-template; add it.")
-    return Prompting(
-        apply_chat_template=template,
-        fewshot_as_multiturn=template and suite.fewshot_as_multiturn if turns is None else turns,
-        system_instruction=system_instruction,
-    )
 
 
 def prepare(

@@ -13,7 +13,8 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.utils import sanitize_model_name
 
 from ladder_eval.errors import RecordError, UsageError
-from ladder_eval.harness.evaluation import PLAIN, PreparedTask, Prompting
+from ladder_eval.harness.chat import PLAIN, Prompting
+from ladder_eval.harness.evaluation import PreparedTask
 from ladder_eval.harness.suites import SuiteTask
 from ladder_eval.results.metrics import term
 

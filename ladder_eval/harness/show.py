@@ -11,14 +11,8 @@ from lm_eval.api.instance import Instance
 from ladder_eval.errors import UsageError
 from ladder_eval.harness.arm import read_tokenizer
 from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.chat import ChatTemplate
-from ladder_eval.harness.evaluation import (
-    PreparedTask,
-    Prompting,
-    prepare,
-    prompting_of,
-    rows_suit,
-)
+from ladder_eval.harness.chat import ChatTemplate, Prompting, prompting_of
+from ladder_eval.harness.evaluation import PreparedTask, prepare, rows_suit
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.models.choice import ResidualChoice
