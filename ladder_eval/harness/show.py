@@ -17,7 +17,6 @@ from ladder_eval.harness.evaluation import (
     Prompting,
     prepare,
     prompting_of,
-    rows_suit,
 )
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
@@ -125,15 +124,14 @@ def _requests(
 ) -> list[Instance]:
     lm_task = prepared.lm_tasks[part]
     lm_task.restart()
-    with rows_suit():
-        lm_task.build_all_requests(
-            # lm-eval's sequence gives a document's examples only after those before it.
-            samples=list(range(row + 1)) if fewshot == STOCK else [row],
-            apply_chat_template=prompting.apply_chat_template,
-            fewshot_as_multiturn=prompting.fewshot_as_multiturn,
-            system_instruction=prompting.system_instruction,
-            chat_template=chat.render if chat else None,
-        )
+    lm_task.build_all_requests(
+        # lm-eval's sequence gives a document's examples only after those before it.
+        samples=list(range(row + 1)) if fewshot == STOCK else [row],
+        apply_chat_template=prompting.apply_chat_template,
+        fewshot_as_multiturn=prompting.fewshot_as_multiturn,
+        system_instruction=prompting.system_instruction,
+        chat_template=chat.render if chat else None,
+    )
     last = lm_task.instances[-1].doc_id
     return [instance for instance in lm_task.instances if instance.doc_id == last]
 
