@@ -4,8 +4,8 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any
@@ -14,7 +14,6 @@ import datasets
 import lm_eval.api.task
 import transformers
 from datasets import Dataset
-from jinja2 import TemplateError
 from lm_eval.api.group import Group
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
@@ -28,6 +27,8 @@ from ladder_eval.harness.suites import Suite, SuiteTask, TaskPart
 
 # Documents of a task from which its length is estimated.
 _PROBED_DOCUMENTS = 5
+# Settings of a task that name columns.
+_TEMPLATES = ("doc_to_text", "doc_to_choice", "doc_to_target")
 # A rule of thumb for English text, good enough to say how long a run takes.
 _CHARACTERS_PER_TOKEN = 4
 
@@ -112,7 +113,7 @@ def run_suite(
     """Let lm-eval evaluate a model: its result dictionary, samples included.
 
     Raises:
-        DataError: if a row doesn't suit its task's template.
+        DataError: if a row doesn't suit its task.
         UsageError: if the tokenizer has no chat template, but one is asked for.
     """
     if prompting.apply_chat_template:
@@ -120,19 +121,18 @@ def run_suite(
     for lm_task in (each for t in tasks for each in t.lm_tasks.values()):
         lm_task.restart()
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
-    with rows_suit():
-        result: dict[str, Any] = evaluate(
-            lm=lm,
-            task_dict={
-                "tasks": {name: task for t in tasks for name, task in t.lm_tasks.items()},
-                "groups": groups,
-                "group_map": {name: group.child_names for name, group in groups.items()},
-            },
-            samples={name: rows for t in tasks for name, rows in t.chosen.items()},
-            bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
-            log_samples=True,
-            **asdict(prompting),
-        )
+    result: dict[str, Any] = evaluate(
+        lm=lm,
+        task_dict={
+            "tasks": {name: task for t in tasks for name, task in t.lm_tasks.items()},
+            "groups": groups,
+            "group_map": {name: group.child_names for name, group in groups.items()},
+        },
+        samples={name: rows for t in tasks for name, rows in t.chosen.items()},
+        bootstrap_iters=0,  # standard errors are ours: lm-eval's bootstrap forks a process pool
+        log_samples=True,
+        **asdict(prompting),
+    )
     return result
 
 
@@ -143,21 +143,9 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
         for name, task in prepared.lm_tasks.items():
             rows = prepared.chosen[name]
             probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
-            with rows_suit():
-                task.build_all_requests(samples=probe)
+            task.build_all_requests(samples=probe)
             total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
     return total
-
-
-@contextmanager
-def rows_suit() -> Iterator[None]:
-    """Turn a row that a task's template can't render, such as one with a null, into a sentence."""
-    try:
-        yield
-    except TemplateError as error:
-        raise DataError(
-            f"A row of the data doesn't suit its task ({error}); fetch the data again."
-        ) from None
 
 
 def _characters(task: FewShotTask) -> int:
@@ -182,8 +170,8 @@ def _prepare(
     fewshot: str,
 ) -> PreparedTask:
     evaluated = {part.name: data[part.evaluated] for part in task.parts}
-    if empty := [str(part.evaluated) for part in task.parts if not data[part.evaluated].rows]:
-        raise DataError(f"{', '.join(empty)} has no rows; give a folder that has them.")
+    official = _official_documents(task)
+    _require_rows(task, data, official)
     lm_tasks = {
         part.name: _lm_task(part, {s.name: data[s].rows for s in part.splits}, fewshot, seed)
         for part in task.parts
@@ -192,7 +180,6 @@ def _prepare(
     sizes = {name: len(lm_task.eval_docs) for name, lm_task in lm_tasks.items()}
     left_out = sum(len(split.rows) for split in evaluated.values()) - sum(sizes.values())
     chosen = choose_first(sizes, limit) if fewshot == STOCK else choose(sizes, limit, seed)
-    official = _official_documents(task)
     examples = dict.fromkeys(part.examples for part in task.parts if part.examples)
     read = [*evaluated.values(), *(data[split] for split in examples)]
     return PreparedTask(
@@ -204,6 +191,33 @@ def _prepare(
         source=_common_source([split.source for split in evaluated.values()]),
         data_sha256=_data_sha256([split.rows for split in read]),
     )
+
+
+def _require_rows(task: SuiteTask, data: Mapping[Split, LoadedSplit], official: int | None) -> None:
+    """Refuse what is no part of the benchmark: no rows, more than there are, or unfilled ones."""
+    if empty := [str(part.evaluated) for part in task.parts if not data[part.evaluated].rows]:
+        raise DataError(f"{', '.join(empty)} has no rows; give a folder that has them.")
+    rows = sum(len(data[part.evaluated].rows) for part in task.parts)
+    if official is not None and rows > official:
+        split = task.parts[0].evaluated
+        raise DataError(
+            f"{split.hub_id} {split.name} has {rows:,} rows for {task.name}, more than the "
+            f"{official:,} that there are; fetch it again."
+        )
+    for part in task.parts:
+        for split in sorted(part.splits):
+            _require_filled(part, split, data[split].rows)
+
+
+def _require_filled(part: TaskPart, split: Split, rows: Dataset) -> None:
+    """Refuse nulls in columns that the task asks for: a template writes them as "None"."""
+    templates = " ".join(str(part.config.get(field)) for field in _TEMPLATES)
+    for name, column in zip(rows.column_names, rows.data.columns, strict=True):
+        if column.null_count and re.search(rf"\b{re.escape(name)}\b", templates):
+            raise DataError(
+                f"{column.null_count} rows of {split} have no {name}, which {part.name} needs; "
+                "fetch the data again."
+            )
 
 
 def _official_documents(task: SuiteTask) -> int | None:

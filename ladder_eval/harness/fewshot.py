@@ -16,7 +16,7 @@ from typing import Any
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, LadderEvalError
 
 PER_DOCUMENT = "per-document"
 STOCK = "stock"
@@ -109,6 +109,27 @@ class FewShotTask(ConfigurableTask):  # type: ignore[misc]
     def restart(self) -> None:
         """Begin lm-eval's sequence anew, so that each model is asked the same."""
         self.set_fewshot_seed(STOCK_SEED)
+
+    def build_all_requests(self, **kwargs: Any) -> None:
+        """lm-eval's requests, of which none reaches a model before all are built.
+
+        Raises:
+            DataError: if a row doesn't suit the task.
+        """
+        try:
+            super().build_all_requests(**kwargs)
+        except LadderEvalError:
+            raise
+        except Exception as error:  # a task's functions and templates can fail as anything
+            raise DataError(
+                f"A row of the data doesn't suit its task {self.config.task} ({error!r}); "
+                "fetch the data again."
+            ) from None
+
+    def construct_requests(self, doc: _Document, *args: Any, **kwargs: Any) -> Any:
+        """lm-eval's requests of a document, if it has an answer: lm-eval looks when all is done."""
+        self.doc_to_target(doc)
+        return super().construct_requests(doc, *args, **kwargs)
 
     def fewshot_context(self, doc: _Document, *args: Any, **kwargs: Any) -> str | list[str]:
         """lm-eval's prompt; lm-eval doesn't tell samplers whose it is."""

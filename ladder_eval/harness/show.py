@@ -12,7 +12,7 @@ from ladder_eval.errors import UsageError
 from ladder_eval.harness.arm import read_tokenizer
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.chat import ChatTemplate, Prompting, prompting_of
-from ladder_eval.harness.evaluation import PreparedTask, prepare, rows_suit
+from ladder_eval.harness.evaluation import PreparedTask, prepare
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.models.choice import ResidualChoice
@@ -119,15 +119,14 @@ def _requests(
 ) -> list[Instance]:
     lm_task = prepared.lm_tasks[part]
     lm_task.restart()
-    with rows_suit():
-        lm_task.build_all_requests(
-            # lm-eval's sequence gives a document's examples only after those before it.
-            samples=list(range(row + 1)) if fewshot == STOCK else [row],
-            apply_chat_template=prompting.apply_chat_template,
-            fewshot_as_multiturn=prompting.fewshot_as_multiturn,
-            system_instruction=prompting.system_instruction,
-            chat_template=chat.render if chat else None,
-        )
+    lm_task.build_all_requests(
+        # lm-eval's sequence gives a document's examples only after those before it.
+        samples=list(range(row + 1)) if fewshot == STOCK else [row],
+        apply_chat_template=prompting.apply_chat_template,
+        fewshot_as_multiturn=prompting.fewshot_as_multiturn,
+        system_instruction=prompting.system_instruction,
+        chat_template=chat.render if chat else None,
+    )
     last = lm_task.instances[-1].doc_id
     return [instance for instance in lm_task.instances if instance.doc_id == last]
 

@@ -1,6 +1,7 @@
 """Comparisons as blocks: differences in points, and ratios where lower is better."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ladder_eval.report.block import Block
 from ladder_eval.report.scores import metric_words
@@ -24,7 +25,7 @@ def _differences(result: RunResult, candidate: str) -> Block:
     found = _found(result, candidate, ratios=False)
     tasks = [task for task in result.tasks if task.task in found]
     rows = [
-        _difference_row(task.task, documents(task), metric_words(result, task), found[task.task])
+        _difference_row(task.task, documents(task), _metric(result, task), found[task.task])
         for task in tasks
     ]
     pooled = found.get(POOLED)
@@ -69,6 +70,11 @@ def _found(result: RunResult, candidate: str, *, ratios: bool) -> dict[str, Comp
         for each in result.comparisons
         if each.candidate == candidate and (each.ratio is not None) == ratios
     }
+
+
+def _metric(result: RunResult, task: TaskRecord) -> str:
+    """The metric that is compared: over documents, even where the headline is over subjects."""
+    return metric_words(result, replace(task, part="")) + (" (micro)" if task.part else "")
 
 
 def _title(result: RunResult, candidate: str) -> str:

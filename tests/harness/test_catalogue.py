@@ -3,9 +3,10 @@
 import json
 import shutil
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 
 from ladder_eval.errors import DataError
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split, load
@@ -119,7 +120,9 @@ def test_damaged_data_is_a_sentence(tmp_path, rows, layout, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["[1, 2]\n", '"words"\n', "{\n", '{"goal": 1}\n{"goal": "a"}\n', "\xff"]
+    "text",
+    ["[1, 2]\n", '"words"\n', "{\n", '{"goal": 1}\n{"goal": "a"}\n', "\xff", "[" * 9999],
+    ids=["list", "text", "cut", "types", "encoding", "depth"],
 )
 def test_json_lines_that_are_no_rows_are_a_sentence(tmp_path, text):
     place = tmp_path / "piqa" / "default" / "validation.jsonl"
@@ -128,6 +131,30 @@ def test_json_lines_that_are_no_rows_are_a_sentence(tmp_path, text):
     with pytest.raises(DataError, match="can't be read as data") as caught:
         load([PIQA], DataSources(data_dir=tmp_path, notify=silent))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["state.json", "dataset_info.json"])
+def test_saved_data_with_another_description_is_a_sentence(tmp_path, rows, file):
+    as_saved(tmp_path / PLACES[PIQA], rows[PIQA])
+    (described,) = tmp_path.rglob(file)
+    described.write_text("[]")
+    with pytest.raises(DataError, match="can't be read as data"):
+        load([PIQA], DataSources(data_dir=tmp_path, notify=silent))
+
+
+def test_saved_data_of_several_splits_is_a_sentence(tmp_path, rows):
+    splits = DatasetDict({"validation": Dataset.from_list(rows[PIQA])})
+    splits.save_to_disk(str(tmp_path / PLACES[PIQA]))
+    with pytest.raises(DataError, match="holds several splits; give the folder of one"):
+        load([PIQA], DataSources(data_dir=tmp_path, notify=silent))
+
+
+def test_two_columns_of_one_name_are_a_sentence(tmp_path):
+    place = tmp_path / PLACES[PIQA]
+    place.parent.mkdir(parents=True)
+    pq.write_table(pa.table([pa.array(["a"])] * 2, names=["goal"] * 2), f"{place}.parquet")
+    with pytest.raises(DataError, match="can't be read as data"):
+        load([PIQA], DataSources(data_dir=tmp_path, notify=silent))
 
 
 def test_folder_of_data_must_be_one(tmp_path):

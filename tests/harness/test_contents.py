@@ -40,6 +40,10 @@ def test_hash_is_the_same_in_every_format_and_order_of_columns(tmp_path):
     assert {content_sha256(read_rows([place])) for place in places} == {content_sha256(ROWS)}
 
 
+def test_hash_takes_what_json_can_not_hold():
+    assert content_sha256([{"goal": b"sit"}]) != content_sha256([{"goal": b"sat"}])
+
+
 @pytest.mark.parametrize(
     "changed",
     [

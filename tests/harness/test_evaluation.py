@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ladder_eval.errors import DataError, RecordError
-from ladder_eval.harness import evaluation, samples
+from ladder_eval.harness import samples
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.evaluation import (
     choose,
@@ -270,14 +270,53 @@ def test_stock_progress_bars_are_off(data, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_row_that_a_template_can_not_render_is_a_sentence(tiny_data, tmp_path):
-    place = tmp_path / "ai2_arc" / "ARC-Easy" / "validation.jsonl"
-    place.parent.mkdir(parents=True)
-    rows = pq.read_table(tiny_data / "ai2_arc" / "ARC-Easy" / "validation.parquet").to_pylist()
-    rows[4]["choices"] = None  # lm-eval itself tries only the first
-    place.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def altered(folder, tiny_data, place, change):
+    """Sources with one file of the tiny data, whose fifth row has changed: lm-eval tries one."""
+    rows = pq.read_table(tiny_data / f"{place}.parquet").to_pylist()
+    change(rows)
+    write(folder / f"{place}.parquet", rows)
+    return DataSources(data_dir=folder, notify=print)
+
+
+def test_a_row_without_its_answer_is_a_sentence(tiny_data, tmp_path):
+    """Before a model is asked anything, though lm-eval looks for the answer only afterwards."""
+    place = "ai2_arc/ARC-Easy/validation"
+    sources = altered(tmp_path, tiny_data, place, lambda rows: rows[4].update(answerKey="Z"))
+    (prepared,) = prepare(suite_of(["arc_easy"]), limit=None, seed=0, sources=sources)
+    with pytest.raises(DataError, match="doesn't suit its task arc_easy") as caught:
+        prepared.lm_tasks["arc_easy"].build_all_requests(samples=[4])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"sentence": "No blank."}, {"option1": None}, {"answer": None}, {"answer": "7"}]
+)
+def test_a_row_that_a_function_can_not_read_is_a_sentence(tmp_path, changes):
+    row = {"sentence": "The _ is full.", "option1": "cup", "option2": "plan", "answer": "1"}
+    write(tmp_path / "winogrande/winogrande_xl/validation.parquet", [row, row | changes])
     sources = DataSources(data_dir=tmp_path, notify=print)
-    tasks = prepare(suite_of(["arc_easy"]), limit=None, seed=0, sources=sources)
-    lm_task = tasks[0].lm_tasks["arc_easy"]
-    with pytest.raises(DataError, match="doesn't suit its task"), evaluation.rows_suit():
-        lm_task.build_all_requests(samples=[4])
+    (prepared,) = prepare(suite_of(["winogrande"]), limit=None, seed=0, sources=sources)
+    with pytest.raises(DataError, match="doesn't suit its task winogrande"):
+        prepared.lm_tasks["winogrande"].build_all_requests(samples=[1])
+
+
+@pytest.mark.parametrize("column", ["question", "choices", "answerKey"])
+def test_nulls_in_what_a_task_asks_are_a_sentence(tiny_data, tmp_path, column):
+    """A template would write "None"."""
+    place = "ai2_arc/ARC-Easy/validation"
+    sources = altered(tmp_path, tiny_data, place, lambda rows: rows[4].update({column: None}))
+    with pytest.raises(DataError, match=f"^1 rows of .* have no {column}, which arc_easy needs"):
+        prepare(suite_of(["arc_easy"]), limit=1, seed=0, sources=sources)
+
+
+def test_nulls_in_other_columns_do_no_harm(tiny_data, tmp_path):
+    place = "ai2_arc/ARC-Easy/validation"
+    sources = altered(tmp_path, tiny_data, place, lambda rows: rows[4].update(id=None))
+    assert prepare(suite_of(["arc_easy"]), limit=1, seed=0, sources=sources)
+
+
+def test_more_rows_than_there_are_is_a_sentence(tiny_data, tmp_path):
+    place = "ai2_arc/ARC-Easy/validation"
+    sources = altered(tmp_path, tiny_data, place, lambda rows: rows.extend(rows[:1] * 570))
+    with pytest.raises(DataError, match="more than the 570 that there are"):
+        prepare(suite_of(["arc_easy"]), limit=1, seed=0, sources=sources)

@@ -70,6 +70,13 @@ def test_headline_of_a_macro_task_is_the_mean_of_its_subjects(uncompared):
     )
 
 
+def test_difference_of_a_macro_task_is_called_micro(undecided):
+    """It is over documents, so that its values are other ones than the headline's."""
+    first, *others = undecided.tasks
+    macros = replace(undecided, tasks=(replace(first, part="macro"), *others))
+    assert blocks(macros)[0].rows[0][2] == f"{first.metric} (micro)"
+
+
 def test_ratio_has_a_block_of_its_own(with_wiki):
     differences, ratios = blocks(with_wiki)
     assert [row[0] for row in differences.rows] == ["arc_easy", "boolq", "pooled"]

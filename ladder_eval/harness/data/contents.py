@@ -34,10 +34,11 @@ def content_sha256(rows: Iterable[Mapping[str, Any]]) -> str:
 
     Each row is a line of JSON with sorted keys. Values that are null are left out, since formats
     with a schema fill absent fields with them; a float that is whole is written as an integer.
+    What JSON has no form for, such as bytes, is written as Python prints it.
     """
     digest = hashlib.sha256()
     for row in rows:
-        line = json.dumps(_canonical(row), sort_keys=True, separators=(",", ":"))
+        line = json.dumps(_canonical(row), sort_keys=True, separators=(",", ":"), default=str)
         digest.update(line.encode("ascii") + b"\n")
     return digest.hexdigest()
 

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ def read_rows(places: Sequence[Path]) -> Dataset:
     first = places[0]
     with _readable(first if len(places) == 1 else first.parent):
         if first.is_dir():
-            return load_from_disk(str(first), keep_in_memory=True)
+            return _saved(first)
         if first.suffix == ".parquet":
             return Dataset(pa.concat_tables(pq.ParquetFile(place).read() for place in places))
         return Dataset.from_list([row for place in places for row in read_json(place)])
@@ -47,8 +46,18 @@ def _readable(place: Path) -> Iterator[None]:
     """Turn whatever a damaged file leads to into a sentence."""
     try:
         yield
-    except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
+    except DataError:
+        raise
+    except Exception as error:  # its reader may trust it, and fail as anything
         raise DataError(f"{place} can't be read as data ({error}); fetch it again.") from None
+
+
+def _saved(folder: Path) -> Dataset:
+    """The rows of one folder of save_to_disk, which may be one of several splits instead."""
+    saved = load_from_disk(str(folder), keep_in_memory=True)
+    if not isinstance(saved, Dataset):
+        raise ValueError("it holds several splits; give the folder of one")
+    return saved
 
 
 def _values(file: Path) -> Iterator[object]:
