@@ -53,10 +53,12 @@ def test_data_that_cannot_be_fetched_is_a_sentence(tiny_data):
 
 def test_tasks_and_data_sets_are_fetched_by_name(tiny_data):
     done = invoke("data", "fetch", "piqa", "arc_easy", "--data-dir", tiny_data)
-    assert done.stdout == "2 splits with 50 rows are at hand.\n"
+    assert done.stdout == "At hand: 2 splits with 50 rows.\n"
     sentence = refused("data", "fetch", "baber/piqa", "--data-dir", tiny_data)
     assert sentence.startswith("Missing data: baber/piqa test, baber/piqa train. ")
-    assert refused("data", "fetch", "quik").startswith("Unknown suite 'quik'; known are ")
+    message = refused("data", "fetch", "quik")
+    assert message.startswith("Unknown name 'quik'; known are the suites llama-3.1, ")
+    assert "the tasks arc_challenge, " in message
 
 
 def test_verify_tells_subsets_from_what_differs(tiny_data, tmp_path):

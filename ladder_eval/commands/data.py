@@ -41,7 +41,8 @@ def data_fetch(
         wanted = wanted_splits(names or ["quick"])
         found = load(wanted, _data_sources(data_dir, prefer_hub))
         rows = sum(len(split.rows) for split in found.values())
-        typer.echo(f"{len(found)} splits with {rows:,} rows are at hand.")
+        splits = "1 split" if len(found) == 1 else f"{len(found)} splits"
+        typer.echo(f"At hand: {splits} with {rows:,} rows.")
 
 
 @app.command("verify")

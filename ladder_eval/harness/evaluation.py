@@ -19,10 +19,11 @@ from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
 
 from ladder_eval.errors import DataError
-from ladder_eval.harness.adapter import LadderLM
+from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
+from ladder_eval.harness.stopping import settings_of
 from ladder_eval.harness.suites import Suite, SuiteTask, TaskPart
 
 # Documents of a task from which its length is estimated.
@@ -146,6 +147,17 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
             task.build_all_requests(samples=probe)
             total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
     return total
+
+
+def written_tokens(tasks: Sequence[PreparedTask]) -> int:
+    """How many tokens a model writes for the tasks at most."""
+    return sum(
+        len(prepared.chosen[name])
+        * settings_of(task.config.generation_kwargs, DEFAULT_MAX_GEN_TOKS).max_gen_toks
+        for prepared in tasks
+        for name, task in prepared.lm_tasks.items()
+        if task.OUTPUT_TYPE == "generate_until"
+    )
 
 
 def _characters(task: FewShotTask) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+from ladder_eval.errors import UsageError
 from ladder_eval.harness.data.benchmarks import BENCHMARKS
 from ladder_eval.harness.data.splits import Split
-from ladder_eval.harness.suites import Suite, load_suite, suite_of, task_names
+from ladder_eval.harness.suites import Suite, load_suite, suite_names, suite_of, task_names
 
 
 def wanted_splits(names: Iterable[str]) -> set[Split]:
@@ -24,8 +25,14 @@ def all_splits() -> set[Split]:
 def _splits(name: str) -> Iterable[Split]:
     if name in BENCHMARKS:
         return BENCHMARKS[name].splits()
-    suite = suite_of([name]) if name in task_names() else load_suite(name)
-    return _of_suite(suite)
+    if name in task_names():
+        return _of_suite(suite_of([name]))
+    if name in suite_names():
+        return _of_suite(load_suite(name))
+    raise UsageError(
+        f"Unknown name {name!r}; known are the suites {', '.join(suite_names())}, the tasks "
+        f"{', '.join(task_names())} and the data sets that `ladder-eval data` lists."
+    )
 
 
 def _of_suite(suite: Suite) -> set[Split]:
