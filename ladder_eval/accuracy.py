@@ -15,7 +15,7 @@ from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.chat import Prompting
-from ladder_eval.harness.evaluation import PreparedTask, estimate_tokens, run_suite
+from ladder_eval.harness.evaluation import PreparedTask, estimate_tokens, run_suite, written_tokens
 from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord
@@ -221,10 +221,12 @@ def plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Executio
     )
     documents = sum(len(rows) for task in tasks for rows in task.chosen.values())
     names = " and ".join(f"{arm.model.name} ({arm.model.config.residual})" for arm in arms)
+    written = len(arms) * written_tokens(tasks)
+    more = f", and the time to write up to {written:,} tokens" if written else ""
     return (
         f"Scoring {names} on {documents} documents from {_count(len(tasks), 'task')}, "
         f"{execution.dtype} on {execution.device}: about {tokens:,.0f} tokens, "
-        f"{_duration(tokens * pace)}; answers already recorded are not scored again."
+        f"{_duration(tokens * pace)}{more}; answers already recorded are not scored again."
     )
 
 

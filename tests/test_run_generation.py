@@ -153,3 +153,10 @@ def test_thoughts_are_left_out(sums, tiny_checkpoint):
     assert result.models[0].prompts == f"as plain text, thoughts up to {end} left out"
     assert not any(end in text for text in recorded(path))
     assert recorded(path) != texts
+
+
+def test_the_plan_says_how_much_may_be_written(sums, tiny_checkpoint):
+    terminal = Quiet()
+    run(options(sums, tiny_checkpoint, limit=4), terminal)
+    (plan,) = [line for line in terminal.lines if line.startswith("Scoring tiny")]
+    assert ", and the time to write up to 48 tokens; answers already" in plan  # 4 of 12
