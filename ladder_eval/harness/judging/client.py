@@ -1,0 +1,244 @@
+"""One judge behind an OpenAI-compatible server, asked until it answers or is given up."""
+
+import email.utils
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ladder_eval.errors import LadderEvalError, UsageError
+from ladder_eval.harness.judging.prompts import Message
+from ladder_eval.harness.judging.verdicts import UnusableError
+
+__all__ = ["REQUEST", "GaveUpError", "JudgeClient", "JudgeError", "Server", "api_key", "endpoint"]
+
+REQUEST: Final = {"max_tokens": 1, "temperature": 1, "logprobs": True, "top_logprobs": 5}
+"""AlpacaEval 2's parameters. The temperature is for drawing, and no log-probability depends on it."""
+
+LONGEST_WAIT_S: Final = 60.0
+LONGEST_RETRY_AFTER_S: Final = 600.0
+
+_AGAIN: Final = frozenset({408, 409, 425, 429})
+"""Client errors that may go away; so may all of a server's (5xx)."""
+
+_FIRST_HOPELESS: Final = {
+    401: "refused the key",
+    403: "refused the key",
+    404: "has no such address or model",
+    402: "asks to be paid first",
+}
+
+
+class JudgeError(LadderEvalError):
+    """A judge that will answer no request as things are."""
+
+
+class GaveUpError(Exception):
+    """One question without a verdict; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """Where a judge is, and how patiently it is asked.
+
+    Attributes:
+        url: Base of the server's addresses, such as https://api.openai.com/v1.
+        model: The judge's name there.
+        key: Secret that is sent along, if any; never written anywhere.
+        key_name: The environment variable that it is from.
+        timeout_s: Seconds to wait for a connection, and for each part of an answer.
+        attempts: Requests for one question before it is given up.
+        first_wait_s: Longest pause after the first failure; it doubles from one to the next.
+    """
+
+    url: str
+    model: str
+    key: str | None = field(default=None, repr=False)
+    key_name: str = "OPENAI_API_KEY"
+    timeout_s: float = 60
+    attempts: int = 6
+    first_wait_s: float = 1
+
+
+def api_key(name: str) -> str | None:
+    """The key in an environment variable; None without one, as local servers take it.
+
+    Raises:
+        UsageError: If it can't be sent, such as one of several lines.
+    """
+    key = os.environ.get(name, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"{name} holds more than a key; set it to one line of plain characters.")
+    return key or None
+
+
+def endpoint(url: str) -> str:
+    """The address for chat completions below a base address.
+
+    Raises:
+        UsageError: If it is no http address, or holds a user name or a query, where secrets stand.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{url} is no address; write one such as https://api.openai.com/v1.")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UsageError("--judge-url takes no user, query or #; a key belongs in the environment.")
+    base = url.rstrip("/").removesuffix("/chat/completions")
+    return f"{base}/chat/completions"
+
+
+class JudgeClient:
+    """Asks a judge, from several threads at once.
+
+    Attributes:
+        stopping: Set where nothing more should be asked; pauses end then.
+    """
+
+    def __init__(self, server: Server) -> None:
+        """Prepare connections; nothing is sent yet.
+
+        Raises:
+            UsageError: As for `endpoint`.
+        """
+        self.stopping = Event()
+        self._server = server
+        self._address = endpoint(server.url)
+        headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
+        self._http = httpx2.Client(headers=headers, timeout=server.timeout_s)
+
+    def ask(
+        self,
+        messages: list[Message],
+        check: Callable[[object], object],
+        wasted: Callable[[str, object], None],
+    ) -> Any:
+        """The first response that passes `check`.
+
+        Args:
+            messages: The question.
+            check: Raises `UnusableError` for a response that is no verdict.
+            wasted: Told of each failed request: why, and the response, if there was one.
+
+        Raises:
+            GaveUpError: If no attempt brought a verdict, or the server says that none will.
+            JudgeError: If the server won't answer any question.
+        """
+        reason = "nothing was asked"
+        for attempt in range(self._server.attempts):
+            if self.stopping.is_set():
+                raise GaveUpError("the run was stopped")
+            response: object = None
+            pause: float | None = None
+            try:
+                reply = self._http.post(self._address, json=self._body(messages))
+                response = self._content(reply)
+                self._require_success(reply, response)
+                check(response)
+                return response
+            except httpx2.HTTPError as error:
+                reason = f"no answer ({self._plain(str(error) or type(error).__name__)})"
+            except _PassingError as error:
+                reason, pause = str(error), error.pause_s
+            except UnusableError as error:
+                reason = str(error)
+            wasted(reason, response)
+            if attempt + 1 < self._server.attempts:
+                self.stopping.wait(self._pause(attempt) if pause is None else pause)
+        raise GaveUpError(f"{reason}, after {self._server.attempts} requests")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _body(self, messages: list[Message]) -> dict[str, object]:
+        return {"model": self._server.model, "messages": messages, **REQUEST}
+
+    def _content(self, reply: httpx2.Response) -> object:
+        """The body as JSON, None if it isn't any; a server that repeats the key isn't quoted."""
+        try:
+            return json.loads(self._plain(reply.text))
+        except (ValueError, RecursionError):
+            return None
+
+    def _plain(self, text: str) -> str:
+        return text.replace(self._server.key, "[key]") if self._server.key else text
+
+    def _require_success(self, reply: httpx2.Response, content: object) -> None:
+        """Sort a reply into success, what may pass, what concerns one question, and what all."""
+        status = reply.status_code
+        if status == 200:
+            if not isinstance(content, dict):
+                raise UnusableError("the answer is no JSON object")
+            return
+        if status in _FIRST_HOPELESS or _out_of_money(content):
+            raise JudgeError(self._hopeless(status))
+        if status in _AGAIN or status >= 500:
+            raise _PassingError(f"error {status}", _retry_after(reply.headers.get("retry-after")))
+        raise GaveUpError(f"error {status}{_message(content)}")
+
+    def _hopeless(self, status: int) -> str:
+        said = _FIRST_HOPELESS.get(status, "asks to be paid first")
+        help_with = {
+            401: f"set {self._server.key_name} to one that it takes",
+            403: f"set {self._server.key_name} to one that it takes",
+            404: "correct --judge-url or --judge-model",
+        }.get(status, "add to its account, and run the same command again")
+        return f"the judge at {self._server.url} {said} (error {status}); {help_with}."
+
+    def _pause(self, attempt: int) -> float:
+        """Exponential back-off with full jitter, so that threads don't come back all at once."""
+        longest = min(LONGEST_WAIT_S, self._server.first_wait_s * 2**attempt)
+        return random.uniform(0, longest)
+
+
+class _PassingError(Exception):
+    """A failure that may go away by itself, after a pause that the server may have named."""
+
+    def __init__(self, reason: str, pause_s: float | None) -> None:
+        super().__init__(reason)
+        self.pause_s = pause_s
+
+
+def _out_of_money(content: object) -> bool:
+    """OpenAI says 429 both for too many requests and for an account that is used up."""
+    error = content.get("error") if isinstance(content, dict) else None
+    return isinstance(error, dict) and error.get("code") == "insufficient_quota"
+
+
+def _message(content: object) -> str:
+    error = content.get("error") if isinstance(content, dict) else None
+    said = error.get("message") if isinstance(error, dict) else error
+    return f" ({' '.join(said.split())[:200]})" if isinstance(said, str) and said else ""
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds from a Retry-After header, which has seconds or a date (RFC 9110, 10.2.3)."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S) if seconds == seconds else None
