@@ -6,10 +6,10 @@ its standard deviation, and g a document's difficulty:
 
     P(the model is preferred) = sigmoid(a tanh(d) + b g + c)
 
-It is fitted to the judge's probabilities by logistic regression with an L1 penalty and no intercept.
-Beside the model's documents stand those of two *gamed* baselines, the reference told to be verbose and
-to be concise, for which c is left out: they hold a and b where length alone was changed. The rate is
-100 times the mean of the probabilities with d = 0.
+It is fitted to the judge's probabilities by logistic regression with an L1 penalty and no
+intercept. Beside the model's documents stand those of two *gamed* baselines, the reference told to
+be verbose and to be concise, for which c is left out: they hold a and b to what length alone does.
+The rate is 100 times the mean of the probabilities with d = 0.
 """
 
 from collections.abc import Sequence
@@ -224,7 +224,7 @@ def _chosen_penalty(samples: Samples, counts: Floats) -> float:
     for train, test in GroupKFold(FOLDS).split(pairs, groups=pairs):
         inside = np.isin(rows, pairs[train]).astype(np.float64)
         held = rows[np.isin(rows, pairs[test])]
-        seed = np.random.RandomState(_SEED)  # noqa: NPY002
+        seed = np.random.RandomState(_SEED)
         fits = [_regression(x, p, w * inside, penalty, seed) for penalty in PENALTIES]
         losses += [_log_loss(x[held] @ fit, p[held], w[held]) for fit in fits]
     return float(PENALTIES[int(np.argmin(losses))])

@@ -1,7 +1,7 @@
 """How often a judge prefers a model's outputs to a reference's, as AlpacaEval 2 counts it.
 
-A *preference* is 1 where the reference is surely better and 2 where the model is, as in AlpacaEval's
-files of annotations.
+A *preference* is 1 where the reference is surely better and 2 where the model is, as in
+AlpacaEval's files of annotations.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 import email.utils
 import json
+import math
 import os
 import random
 import time
@@ -21,7 +22,7 @@ from ladder_eval.harness.judging.verdicts import UnusableError
 __all__ = ["REQUEST", "GaveUpError", "JudgeClient", "JudgeError", "Server", "api_key", "endpoint"]
 
 REQUEST: Final = {"max_tokens": 1, "temperature": 1, "logprobs": True, "top_logprobs": 5}
-"""AlpacaEval 2's parameters. The temperature is for drawing, and no log-probability depends on it."""
+"""AlpacaEval 2's parameters; the temperature is for drawing, and leaves log-probabilities alone."""
 
 LONGEST_WAIT_S: Final = 60.0
 LONGEST_RETRY_AFTER_S: Final = 600.0
@@ -111,8 +112,12 @@ class JudgeClient:
         self.stopping = Event()
         self._server = server
         self._address = endpoint(server.url)
-        headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
-        self._http = httpx2.Client(headers=headers, timeout=server.timeout_s)
+        headers = {"Content-Type": "application/json"}
+        if server.key:
+            headers["Authorization"] = f"Bearer {server.key}"
+        self._http = httpx2.Client(
+            headers=headers, timeout=server.timeout_s, limits=httpx2.Limits(max_connections=None)
+        )
 
     def ask(
         self,
@@ -134,11 +139,11 @@ class JudgeClient:
         reason = "nothing was asked"
         for attempt in range(self._server.attempts):
             if self.stopping.is_set():
-                raise GaveUpError("the run was stopped")
+                raise GaveUpError("not asked, since too many before it had failed")
             response: object = None
             pause: float | None = None
             try:
-                reply = self._http.post(self._address, json=self._body(messages))
+                reply = self._http.post(self._address, content=self._body(messages))
                 response = self._content(reply)
                 self._require_success(reply, response)
                 check(response)
@@ -169,8 +174,9 @@ class JudgeClient:
     ) -> None:
         self.close()
 
-    def _body(self, messages: list[Message]) -> dict[str, object]:
-        return {"model": self._server.model, "messages": messages, **REQUEST}
+    def _body(self, messages: list[Message]) -> bytes:
+        """In ASCII, since an output may hold half a character, which UTF-8 can't."""
+        return json.dumps({"model": self._server.model, "messages": messages, **REQUEST}).encode()
 
     def _content(self, reply: httpx2.Response) -> object:
         """The body as JSON, None if it isn't any; a server that repeats the key isn't quoted."""
@@ -241,4 +247,4 @@ def _retry_after(value: str | None) -> float | None:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         except ValueError:
             return None
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S) if seconds == seconds else None
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S) if math.isfinite(seconds) else None

@@ -45,7 +45,7 @@ def text_of(row: Row, name: str, path: Path) -> str:
     value = row[name]
     if not isinstance(value, str):
         raise DataError(
-            f"{path} has {value!r} where {name!r} should be text; write an empty text for no output."
+            f"{path} has {value!r} where {name!r} should be text; write an empty one for no output."
         )
     return value
 

@@ -1,8 +1,8 @@
 """A judge's response as a preference.
 
-As AlpacaEval 2's weighted annotator (its `logprob_parser`): the first token's most likely alternatives
-have log-probabilities, and those of the two labels are normalised over both. A label that is not among
-them counts as impossible; without either there is no verdict.
+As AlpacaEval 2's weighted annotator (its `logprob_parser`): the first token's most likely
+alternatives have log-probabilities, and those of the two labels are normalised over both. A label
+that is not among them counts as impossible; without either there is no verdict.
 """
 
 import math
@@ -59,10 +59,10 @@ def spent(response: object) -> Spent | None:
     usage = response.get("usage") if isinstance(response, Mapping) else None
     if not isinstance(usage, Mapping):
         return None
-    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    if not all(isinstance(count, int) and count >= 0 for count in counts):
+    before, after = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not isinstance(before, int) or not isinstance(after, int) or min(before, after) < 0:
         return None
-    return Spent(prompt_tokens=counts[0], completion_tokens=counts[1])
+    return Spent(prompt_tokens=before, completion_tokens=after)
 
 
 def _alternatives(response: object) -> list[dict[str, Any]]:
