@@ -117,7 +117,8 @@ def test_equal_outputs_are_even(setting):
     assert even.rate.percent == pytest.approx(50, abs=0.5)
 
 
-def test_the_order_of_rows_and_the_unit_of_length_mean_nothing(setting):
+def test_the_unit_of_length_and_the_order_of_rows_mean_nothing(setting, monkeypatch):
+    monkeypatch.setattr(lc, "PENALTIES", (20.0,))  # folds, which choose it, are of rows in order
     rng, difficulties, gamed = setting
     deltas = rng.normal(-200, 400, DOCUMENTS).round()
     preferences = np.asarray(verdicts(rng, difficulties, deltas, own=-0.4))
@@ -125,7 +126,7 @@ def test_the_order_of_rows_and_the_unit_of_length_mean_nothing(setting):
     arguments = (gamed, difficulties, 0)
     one = lc.length_controlled(preferences, deltas, range(DOCUMENTS), *arguments)
     other = lc.length_controlled(preferences[order], 7 * deltas[order], order, *arguments)
-    assert one.rate.percent == pytest.approx(other.rate.percent, abs=0.1)
+    assert one.rate.percent == pytest.approx(other.rate.percent, abs=0.01)
 
 
 def test_the_standard_error_is_that_of_drawn_and_refitted_documents(setting):
@@ -139,7 +140,7 @@ def test_the_standard_error_is_that_of_drawn_and_refitted_documents(setting):
         preferences, deltas, range(DOCUMENTS), gamed, difficulties, resamples=200
     )
     rates = []
-    for _ in range(200):  # whole rows drawn and copied, rather than counted
+    for _ in range(100):  # whole rows drawn and copied, rather than counted
         drawn = rng.integers(0, DOCUMENTS, DOCUMENTS)
         both = np.r_[drawn, drawn + DOCUMENTS]
         copied = lc.GamedBaselines(
@@ -153,7 +154,7 @@ def test_the_standard_error_is_that_of_drawn_and_refitted_documents(setting):
         )
         rates.append(rate)
     assert again == found
-    assert found.rate.stderr == pytest.approx(np.std(rates, ddof=1), rel=0.2)
+    assert found.rate.stderr == pytest.approx(np.std(rates, ddof=1), rel=0.25)
 
 
 def test_documents_without_verdict_are_left_out_and_keep_their_gamed_rows(setting):
