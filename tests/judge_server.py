@@ -28,6 +28,13 @@ def verdict(message):
     return completion({"m": -math.log1p(math.exp(-odds)), "M": -math.log1p(math.exp(odds))})
 
 
+class Quiet(ThreadingHTTPServer):
+    """Clients are killed here, and their connections with them."""
+
+    def handle_error(self, request, client_address):
+        pass
+
+
 class JudgeServer:
     """Counts requests by message; `faults(message, attempt)` names what goes wrong, if anything.
 
@@ -50,7 +57,7 @@ class JudgeServer:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = Quiet(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 

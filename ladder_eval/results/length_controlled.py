@@ -124,8 +124,8 @@ def length_controlled(
     """
     samples = _samples(preferences, deltas, documents, gamed, difficulties)
     once = np.ones(len(samples.targets))
-    penalty = _chosen_penalty(samples, once)
-    fitted = _fit(samples, once, penalty, _SEED)
+    penalty = _chosen_penalty(samples)
+    fitted = _fit(samples, once, penalty)
     drawn = [_drawn_rate(samples, counts, penalty) for counts in _draws(samples, resamples)]
     stderr = float(np.std(drawn, ddof=1)) if len(drawn) > 1 and np.ptp(drawn) else None
     return LengthControlled(
@@ -171,17 +171,10 @@ def _spread(values: Floats, counts: Floats) -> float:
     return float(np.sqrt(squares / (n - 1))) if n > 1 and squares > 0 else 1.0
 
 
-def _fit(
-    samples: Samples, counts: Floats, penalty: float, seed: int | np.random.RandomState
-) -> Floats:
-    """The coefficients a, b and c; rows with a count of 0 take no part.
-
-    Where all rows together are fitted, `_features` scales by all; a fold of cross-validation keeps
-    the scale of the whole, as the leaderboard's does.
-    """
-    return _regression(
-        _features(samples, counts), samples.targets, counts * _weights(samples), penalty, seed
-    )
+def _fit(samples: Samples, counts: Floats, penalty: float) -> Floats:
+    """The coefficients a, b and c, where each row stands `counts` times."""
+    features, weights = _features(samples, counts), counts * _weights(samples)
+    return _regression(features, samples.targets, weights, penalty, _SEED)
 
 
 def _weights(samples: Samples) -> Floats:
@@ -210,13 +203,14 @@ def _regression(
     return np.asarray(model.coef_[0], dtype=np.float64)
 
 
-def _chosen_penalty(samples: Samples, counts: Floats) -> float:
-    """The C with the least mean log loss over folds of rows.
+def _chosen_penalty(samples: Samples) -> float:
+    """The C with the least mean log loss over folds of rows; lengths keep the scale of all rows.
 
     The loss is flat beyond some C, so that the choice depends on how the solver is seeded: as
     scikit-learn's LogisticRegressionCV does it, once a fold.
     """
-    x, p, w = _features(samples, counts), samples.targets, _weights(samples)
+    x = _features(samples, np.ones(len(samples.targets)))
+    p, w = samples.targets, _weights(samples)
     rows = np.arange(len(p))
     # Both classes of a row are in one fold, and the leaderboard's folds are of such pairs.
     pairs = np.concatenate([rows, rows])
@@ -260,4 +254,4 @@ def _draws(samples: Samples, resamples: int) -> list[Floats]:
 
 
 def _drawn_rate(samples: Samples, counts: Floats, penalty: float) -> float:
-    return _rate(_fit(samples, counts, penalty, _SEED), samples, counts)
+    return _rate(_fit(samples, counts, penalty), samples, counts)

@@ -30,7 +30,7 @@ LONGEST_RETRY_AFTER_S: Final = 600.0
 _AGAIN: Final = frozenset({408, 409, 425, 429})
 """Client errors that may go away; so may all of a server's (5xx)."""
 
-_FIRST_HOPELESS: Final = {
+_HOPELESS: Final = {
     401: "refused the key",
     403: "refused the key",
     404: "has no such address or model",
@@ -136,28 +136,18 @@ class JudgeClient:
             GaveUpError: If no attempt brought a verdict, or the server says that none will.
             JudgeError: If the server won't answer any question.
         """
-        reason = "nothing was asked"
+        last = _PassingError("nothing was asked")
         for attempt in range(self._server.attempts):
             if self.stopping.is_set():
                 raise GaveUpError("not asked, since too many before it had failed")
-            response: object = None
-            pause: float | None = None
             try:
-                reply = self._http.post(self._address, content=self._body(messages))
-                response = self._content(reply)
-                self._require_success(reply, response)
-                check(response)
-                return response
-            except httpx2.HTTPError as error:
-                reason = f"no answer ({self._plain(str(error) or type(error).__name__)})"
+                return self._answer(messages, check)
             except _PassingError as error:
-                reason, pause = str(error), error.pause_s
-            except UnusableError as error:
-                reason = str(error)
-            wasted(reason, response)
+                last = error
+            wasted(str(last), last.response)
             if attempt + 1 < self._server.attempts:
-                self.stopping.wait(self._pause(attempt) if pause is None else pause)
-        raise GaveUpError(f"{reason}, after {self._server.attempts} requests")
+                self.stopping.wait(self._pause(attempt) if last.pause_s is None else last.pause_s)
+        raise GaveUpError(f"{last}, after {self._server.attempts} requests")
 
     def close(self) -> None:
         """Close all connections."""
@@ -174,12 +164,27 @@ class JudgeClient:
     ) -> None:
         self.close()
 
+    def _answer(self, messages: list[Message], check: Callable[[object], object]) -> object:
+        """The response to one request, if it passes."""
+        try:
+            reply = self._http.post(self._address, content=self._body(messages))
+        except httpx2.HTTPError as error:
+            said = self._plain(str(error) or type(error).__name__)
+            raise _PassingError(f"no answer ({said})") from error
+        content = self._content(reply)
+        self._require_success(reply, content)
+        try:
+            check(content)
+        except UnusableError as error:
+            raise _PassingError(str(error), response=content) from error
+        return content
+
     def _body(self, messages: list[Message]) -> bytes:
         """In ASCII, since an output may hold half a character, which UTF-8 can't."""
         return json.dumps({"model": self._server.model, "messages": messages, **REQUEST}).encode()
 
     def _content(self, reply: httpx2.Response) -> object:
-        """The body as JSON, None if it isn't any; a server that repeats the key isn't quoted."""
+        """The body as JSON, without the key if the server repeats it; None if it isn't JSON."""
         try:
             return json.loads(self._plain(reply.text))
         except (ValueError, RecursionError):
@@ -192,17 +197,15 @@ class JudgeClient:
         """Sort a reply into success, what may pass, what concerns one question, and what all."""
         status = reply.status_code
         if status == 200:
-            if not isinstance(content, dict):
-                raise UnusableError("the answer is no JSON object")
             return
-        if status in _FIRST_HOPELESS or _out_of_money(content):
+        if status in _HOPELESS or _out_of_money(content):
             raise JudgeError(self._hopeless(status))
         if status in _AGAIN or status >= 500:
             raise _PassingError(f"error {status}", _retry_after(reply.headers.get("retry-after")))
         raise GaveUpError(f"error {status}{_message(content)}")
 
     def _hopeless(self, status: int) -> str:
-        said = _FIRST_HOPELESS.get(status, "asks to be paid first")
+        said = _HOPELESS.get(status, "asks to be paid first")
         help_with = {
             401: f"set {self._server.key_name} to one that it takes",
             403: f"set {self._server.key_name} to one that it takes",
@@ -217,11 +220,12 @@ class JudgeClient:
 
 
 class _PassingError(Exception):
-    """A failure that may go away by itself, after a pause that the server may have named."""
+    """A failure that may go away: the pause that the server asked for, and what it answered."""
 
-    def __init__(self, reason: str, pause_s: float | None) -> None:
+    def __init__(self, reason: str, pause_s: float | None = None, response: object = None) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
+        self.response = response
 
 
 def _out_of_money(content: object) -> bool:
