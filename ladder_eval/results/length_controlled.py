@@ -23,7 +23,7 @@ from sklearn.model_selection import GroupKFold
 
 from ladder_eval.results.win_rates import Rate, probabilities
 
-__all__ = ["GamedBaselines", "LengthControlled", "Samples", "length_controlled"]
+__all__ = ["GamedBaselines", "LengthControlled", "length_controlled"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -82,12 +82,12 @@ class LengthControlled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Samples:
+class _Samples:
     """What is fitted: gamed rows, and after them the model's own; all arrays are [row].
 
     Attributes:
-        deltas: Differences of length: of gamed rows divided by their standard deviation, of the
-            model's not yet, since that depends on which documents are drawn.
+        deltas: Differences of length; only those of gamed rows are scaled already, since the
+            model's scale depends on which documents are drawn.
         difficulties: Difficulties.
         own: Whether a row is the model's.
         targets: Probabilities.
@@ -99,6 +99,10 @@ class Samples:
     own: npt.NDArray[np.bool_]
     targets: Floats
     documents: Integers
+
+    @property
+    def weights(self) -> Floats:
+        return np.where(self.own, 1.0, GAMED_WEIGHT)
 
 
 def length_controlled(
@@ -126,7 +130,8 @@ def length_controlled(
     once = np.ones(len(samples.targets))
     penalty = _chosen_penalty(samples)
     fitted = _fit(samples, once, penalty)
-    drawn = [_drawn_rate(samples, counts, penalty) for counts in _draws(samples, resamples)]
+    draws = _draws(samples, resamples)
+    drawn = [_rate(_fit(samples, counts, penalty), samples, counts) for counts in draws]
     stderr = float(np.std(drawn, ddof=1)) if len(drawn) > 1 and np.ptp(drawn) else None
     return LengthControlled(
         rate=Rate(percent=_rate(fitted, samples, once), stderr=stderr),
@@ -144,10 +149,10 @@ def _samples(
     documents: Sequence[int],
     gamed: GamedBaselines,
     difficulties: Floats,
-) -> Samples:
+) -> _Samples:
     places = np.asarray(documents, dtype=np.int64)
     own = np.repeat([False, True], [len(gamed.documents), len(places)])
-    return Samples(
+    return _Samples(
         deltas=np.concatenate([gamed.lengths, np.asarray(deltas, dtype=np.float64)]),
         difficulties=np.concatenate([gamed.difficulties, difficulties[places]]),
         own=own,
@@ -156,7 +161,7 @@ def _samples(
     )
 
 
-def _features(samples: Samples, counts: Floats) -> Floats:
+def _features(samples: _Samples, counts: Floats) -> Floats:
     """tanh(d), g and whether c applies, [row, 3], where each row stands `counts` times."""
     own = samples.own
     scaled = samples.deltas.copy()
@@ -171,14 +176,10 @@ def _spread(values: Floats, counts: Floats) -> float:
     return float(np.sqrt(squares / (n - 1))) if n > 1 and squares > 0 else 1.0
 
 
-def _fit(samples: Samples, counts: Floats, penalty: float) -> Floats:
+def _fit(samples: _Samples, counts: Floats, penalty: float) -> Floats:
     """The coefficients a, b and c, where each row stands `counts` times."""
-    features, weights = _features(samples, counts), counts * _weights(samples)
-    return _regression(features, samples.targets, weights, penalty, _SEED)
-
-
-def _weights(samples: Samples) -> Floats:
-    return np.where(samples.own, 1.0, GAMED_WEIGHT)
+    weights = counts * samples.weights
+    return _regression(_features(samples, counts), samples.targets, weights, penalty, _SEED)
 
 
 def _regression(
@@ -203,14 +204,14 @@ def _regression(
     return np.asarray(model.coef_[0], dtype=np.float64)
 
 
-def _chosen_penalty(samples: Samples) -> float:
+def _chosen_penalty(samples: _Samples) -> float:
     """The C with the least mean log loss over folds of rows; lengths keep the scale of all rows.
 
     The loss is flat beyond some C, so that the choice depends on how the solver is seeded: as
     scikit-learn's LogisticRegressionCV does it, once a fold.
     """
     x = _features(samples, np.ones(len(samples.targets)))
-    p, w = samples.targets, _weights(samples)
+    p, w = samples.targets, samples.weights
     rows = np.arange(len(p))
     # Both classes of a row are in one fold, and the leaderboard's folds are of such pairs.
     pairs = np.concatenate([rows, rows])
@@ -233,14 +234,14 @@ def _sigmoid(x: Floats) -> Floats:
     return np.exp(-np.logaddexp(0, -x))
 
 
-def _rate(fitted: Floats, samples: Samples, counts: Floats) -> float:
+def _rate(fitted: Floats, samples: _Samples, counts: Floats) -> float:
     """100 times the mean probability of the model's documents with d = 0."""
     own = samples.own
     even = _sigmoid(fitted[1] * samples.difficulties[own] + fitted[2])
     return float(100 * (counts[own] @ even) / counts[own].sum())
 
 
-def _draws(samples: Samples, resamples: int) -> list[Floats]:
+def _draws(samples: _Samples, resamples: int) -> list[Floats]:
     """How often each row stands in each draw of the model's documents, with their gamed rows.
 
     Gamed rows of documents that the model has no verdict for stay as they are.
@@ -251,7 +252,3 @@ def _draws(samples: Samples, resamples: int) -> list[Floats]:
     place = np.minimum(np.searchsorted(drawn, samples.documents), n - 1)
     known = drawn[place] == samples.documents
     return [np.where(known, row[place], 1.0) for row in counts]
-
-
-def _drawn_rate(samples: Samples, counts: Floats, penalty: float) -> float:
-    return _rate(_fit(samples, counts, penalty), samples, counts)

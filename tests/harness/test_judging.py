@@ -11,10 +11,11 @@ from judge_server import PROMPT, JudgeServer
 
 from ladder_eval.errors import UsageError
 from ladder_eval.harness.judging import asking, client, job
-from ladder_eval.harness.judging.client import JudgeError, Server, api_key, endpoint
+from ladder_eval.harness.judging.client import JudgeError
 from ladder_eval.harness.judging.costs import Prices
 from ladder_eval.harness.judging.options import Judging
 from ladder_eval.harness.judging.prompts import parse_prompt
+from ladder_eval.harness.judging.server import Server, api_key, endpoint
 
 N = 40
 

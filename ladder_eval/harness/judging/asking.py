@@ -18,10 +18,10 @@ from ladder_eval.harness.judging.client import (
     GaveUpError,
     JudgeClient,
     JudgeError,
-    Server,
 )
 from ladder_eval.harness.judging.outputs import Pair
 from ladder_eval.harness.judging.prompts import JudgePrompt, Message
+from ladder_eval.harness.judging.server import Server
 from ladder_eval.harness.judging.verdicts import preference
 from ladder_eval.results.requests import RequestLog, request_key
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ladder_eval.errors import UsageError
-from ladder_eval.harness.judging.client import Server, api_key, endpoint
 from ladder_eval.harness.judging.costs import Prices
 from ladder_eval.harness.judging.difficulties import LengthFiles, read_length_files
 from ladder_eval.harness.judging.prompts import OWN_PROMPT, JudgePrompt, read_prompt
+from ladder_eval.harness.judging.server import Server, api_key, endpoint
 from ladder_eval.results.requests import request_key
 
 __all__ = ["Judging", "LengthControl", "Scoring", "judge_options"]
