@@ -37,8 +37,6 @@ PENALTIES: Final = tuple(np.logspace(-4, 4, 10).tolist())
 FOLDS: Final = 5
 RESAMPLES: Final = 1000
 _SEED: Final = 123
-_SMALLEST: Final = 1e-15
-"""Probabilities are kept this far from 0 and 1 in the logarithms of cross-validation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,8 +215,7 @@ def _chosen_penalty(samples: _Samples) -> float:
     pairs = np.concatenate([rows, rows])
     losses = np.zeros(len(PENALTIES))
     for train, test in GroupKFold(FOLDS).split(pairs, groups=pairs):
-        inside = np.isin(rows, pairs[train]).astype(np.float64)
-        held = rows[np.isin(rows, pairs[test])]
+        inside, held = np.isin(rows, pairs[train]), np.unique(pairs[test])
         seed = np.random.RandomState(_SEED)
         fits = [_regression(x, p, w * inside, penalty, seed) for penalty in PENALTIES]
         losses += [_log_loss(x[held] @ fit, p[held], w[held]) for fit in fits]
@@ -226,7 +223,7 @@ def _chosen_penalty(samples: _Samples) -> float:
 
 
 def _log_loss(logits: Floats, targets: Floats, weights: Floats) -> float:
-    q = np.clip(_sigmoid(logits), _SMALLEST, 1 - _SMALLEST)
+    q = np.clip(_sigmoid(logits), 1e-15, 1 - 1e-15)
     return float(-np.mean(weights * (targets * np.log(q) + (1 - targets) * np.log(1 - q))))
 
 

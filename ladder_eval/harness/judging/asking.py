@@ -123,29 +123,10 @@ def ask_all(
         JudgeError: If the judge refuses all questions.
         RecordError: If an answer can't be kept.
     """
-    successive = _Successive(client)
-
-    def one(question: Question) -> str | None:
-        try:
-            response = client.ask(
-                question.messages,
-                partial(preference, model_first=question.model_first),
-                partial(logs.note, question.key),
-            )
-        except GaveUpError as error:
-            successive.failed()
-            return str(error)
-        except JudgeError:
-            client.stopping.set()  # before other threads are told the same
-            raise
-        logs.keep(question.key, response)
-        successive.succeeded()
-        advance()
-        return None
-
+    asker = _Asker(client, logs, advance)
     open_questions = [question for question in asked if question.key not in logs.answers]
     with ThreadPoolExecutor(concurrency) as pool:
-        futures = {pool.submit(one, question): question.key for question in open_questions}
+        futures = {pool.submit(asker.ask, question): question.key for question in open_questions}
         try:
             reasons = {futures[done]: done.result() for done in as_completed(futures)}
         except BaseException:
@@ -155,23 +136,39 @@ def ask_all(
     return {key: reason for key, reason in reasons.items() if reason is not None}
 
 
-class _Successive:
-    """Counts questions given up in a row, and stops the client at too many."""
+class _Asker:
+    """Asks one question a call, from several threads, until too many in a row had to be given up."""
 
-    def __init__(self, client: JudgeClient) -> None:
+    def __init__(self, client: JudgeClient, logs: VerdictLogs, advance: Callable[[], None]) -> None:
         self._client = client
+        self._logs = logs
+        self._advance = advance
         self._lock = Lock()
-        self._count = 0
+        self._successive = 0
 
-    def failed(self) -> None:
+    def ask(self, question: Question) -> str | None:
+        """Ask, and keep the answer; why there is none, if there is none."""
+        check = partial(preference, model_first=question.model_first)
+        try:
+            response = self._client.ask(
+                question.messages, check, partial(self._logs.note, question.key)
+            )
+        except GaveUpError as error:
+            self._count(failed=True)
+            return str(error)
+        except JudgeError:
+            self._client.stopping.set()  # before other threads are told the same
+            raise
+        self._logs.keep(question.key, response)
+        self._count(failed=False)
+        self._advance()
+        return None
+
+    def _count(self, *, failed: bool) -> None:
         with self._lock:
-            self._count += 1
-            if self._count >= SUCCESSIVE_FAILURES:
+            self._successive = self._successive + 1 if failed else 0
+            if self._successive >= SUCCESSIVE_FAILURES:
                 self._client.stopping.set()
-
-    def succeeded(self) -> None:
-        with self._lock:
-            self._count = 0
 
 
 def _question(pair: Pair, prompt: JudgePrompt, server: Server, seed: int) -> Question:
