@@ -137,7 +137,7 @@ def ask_all(
 
 
 class _Asker:
-    """Asks one question a call, from several threads, until too many in a row had to be given up."""
+    """Asks one question a call, from several threads, until too many in a row are given up."""
 
     def __init__(self, client: JudgeClient, logs: VerdictLogs, advance: Callable[[], None]) -> None:
         self._client = client
