@@ -9,6 +9,7 @@ import typer
 import ladder_eval
 from ladder_eval.commands import data, tasks
 from ladder_eval.commands.bench import bench
+from ladder_eval.commands.judge import judge
 from ladder_eval.commands.lm_eval import lm_eval
 from ladder_eval.commands.models import convert, models
 from ladder_eval.commands.results import leaderboard, report
@@ -35,6 +36,7 @@ app.command(
         "ignore_unknown_options": True,
     },
 )(lm_eval)
+app.command()(judge)
 app.command()(report)
 app.command()(leaderboard)
 

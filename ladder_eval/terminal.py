@@ -1,7 +1,8 @@
 """What the user sees: progress on standard error, tables on standard output."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -42,6 +43,19 @@ class Terminal:
             *columns, console=self._console, disable=hidden, auto_refresh=False
         ) as progress:
             yield RoundsBar(progress, total)
+
+    @contextmanager
+    def judging(self) -> Iterator["JudgingBar"]:
+        """Show a bar of questions to a judge."""
+        columns = (
+            TextColumn("judging"),
+            BarColumn(),
+            TextColumn("{task.completed} of {task.total} verdicts"),
+            TimeRemainingColumn(),
+        )
+        hidden = not self._console.is_terminal
+        with Progress(*columns, console=self._console, disable=hidden) as progress:
+            yield JudgingBar(progress)
 
     @contextmanager
     def scoring(self, model: str) -> Iterator["ScoringBar"]:
@@ -93,6 +107,18 @@ class RoundsBar:
         """This many more rounds are timed, and on disk."""
         self._progress.advance(self._bar, rounds)
         self._progress.refresh()
+
+
+class JudgingBar:
+    """The bar of questions to a judge; it appears when they are known."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __call__(self, total: int) -> Callable[[], None]:
+        """Show so many questions; what is returned advances the bar by one, from any thread."""
+        bar = self._progress.add_task("", total=total)
+        return partial(self._progress.advance, bar)
 
 
 def print_page(page: RenderableType) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import ItemsView, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +67,10 @@ class RequestLog:
     def get(self, key: str) -> Answer:
         """The answer of a request, or None if there's none yet."""
         return self._answers.get(key)
+
+    def items(self) -> ItemsView[str, Answer]:
+        """All keys with their answers, in the order in which the keys came."""
+        return self._answers.items()
 
     def append(self, answers: Mapping[str, Answer]) -> None:
         """Keep answers, and return when they're on disk. A key's last answer counts.

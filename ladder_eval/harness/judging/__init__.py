@@ -1,0 +1,1 @@
+"""Judging outputs against a reference's, as AlpacaEval 2 does."""
