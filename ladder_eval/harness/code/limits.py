@@ -44,7 +44,7 @@ def time_limits(seconds: Sequence[float]) -> list[float]:
 
 def total_limit(seconds: Sequence[float], limits: Limits) -> float:
     """CPU seconds of all tests together: enough for four times the canonical solution."""
-    return max(limits.total_seconds, DEFAULT_GT_TIME_LIMIT_FACTOR * sum(seconds))
+    return max(limits.total_seconds, float(DEFAULT_GT_TIME_LIMIT_FACTOR) * sum(seconds))
 
 
 def wall_limit(seconds: float) -> float:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from ladder_eval.harness.code.inside.values import decode, encode
 from ladder_eval.harness.code.limits import Limits, wall_limit
 from ladder_eval.harness.code.sandbox import Sandbox
 
-__all__ = ["Failure", "Failed", "Job", "Output", "run"]
+__all__ = ["Failure", "Job", "NoValueError", "Output", "run"]
 
 Failure = Literal["syntax", "exception", "timeout", "memory", "output"]
 
@@ -51,7 +51,7 @@ class Output:
     seconds: float
 
 
-class Failed(Exception):
+class NoValueError(Exception):
     """A program that gave no (further) value.
 
     Attributes:
@@ -63,11 +63,11 @@ class Failed(Exception):
         self.kind: Failure = kind
 
 
-def run(job: Job, sandbox: Sandbox) -> Iterator[Output]:
+def run(job: Job, sandbox: Sandbox) -> Generator[Output]:
     """Run a program, and yield what its tests return. When it is over, no process is left.
 
     Raises:
-        Failed: As soon as a test gives nothing.
+        NoValueError: As soon as a test gives nothing.
     """
     with _started(job, sandbox) as process:
         lines = _Lines(process, sandbox.limits.output, job.total + sandbox.limits.load_seconds)
@@ -145,17 +145,17 @@ class _Lines:
             if found == kind:
                 return Output(decode(value), float(spent))
         except (ValueError, TypeError, RecursionError):
-            raise Failed("output", "its results can't be read") from None
+            raise NoValueError("output", "its results can't be read") from None
         if found in {"syntax", "exception", "memory", "output"}:
-            raise Failed(found, str(value)[:300])
-        raise Failed("output", "its results can't be read")
+            raise NoValueError(found, str(value)[:300])
+        raise NoValueError("output", "its results can't be read")
 
     def _line(self, deadline: float) -> bytes:
         start = 0
         while (end := self._held.find(b"\n", start)) < 0:
             start = len(self._held)
             if start > self._most:
-                raise Failed("output", f"a result of more than {self._most:,} bytes")
+                raise NoValueError("output", f"a result of more than {self._most:,} bytes")
             self._held += self._more(deadline)
         line = bytes(self._held[:end])
         del self._held[: end + 1]
@@ -164,15 +164,15 @@ class _Lines:
     def _more(self, deadline: float) -> bytes:
         left = deadline - time.monotonic()
         if left <= 0 or not _readable(self._descriptor, left):
-            raise Failed("timeout", "no result in time")
+            raise NoValueError("timeout", "no result in time")
         return os.read(self._descriptor, _CHUNK) or self._ended()
 
     def _ended(self) -> bytes:
         code = self._process.wait()
         number = -code if code < 0 else code - 128 if code > 128 else 0  # bubblewrap's form
         if number in {signal.SIGPROF, signal.SIGXCPU}:
-            raise Failed("timeout", "no result in its CPU time")
+            raise NoValueError("timeout", "no result in its CPU time")
         if number == signal.SIGKILL:
-            raise Failed("memory", "killed by the system")
+            raise NoValueError("memory", "killed by the system")
         how = f"by signal {number}" if number else "of its own accord"
-        raise Failed("exception", f"the process ended {how}")
+        raise NoValueError("exception", f"the process ended {how}")

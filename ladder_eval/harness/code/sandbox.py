@@ -12,7 +12,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -49,7 +49,7 @@ class Sandbox:
     """
 
     kind: Literal["bubblewrap", "none"]
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     @contextmanager
     def start(self, job: IO[bytes], errors: int = subprocess.DEVNULL) -> Iterator[Any]:
@@ -100,8 +100,8 @@ def find_sandbox(*, unsafe: bool, limits: Limits | None = None) -> Sandbox:
     sandbox = Sandbox("bubblewrap", limits)
     if reason := _refusal(sandbox):
         raise UsageError(
-            f"bubblewrap can't run here ({reason}); allow user namespaces (in Docker: --privileged, "
-            "or a seccomp profile that has them), or pass --unsafe-execution to run the programs "
+            f"bubblewrap can't run here ({reason}); allow user namespaces (in Docker by a "
+            "seccomp profile that has them), or pass --unsafe-execution to run the programs "
             "with your own rights and some limits."
         )
     return sandbox
@@ -132,7 +132,7 @@ def _packages() -> Sequence[str]:
 
 
 def _python(folder: Path | str) -> list[str]:
-    """Python without `site`, whose .pth files could run anything, and with our packages' folders."""
+    """Python without `site`, whose .pth files could run anything, but with its packages."""
     begin = (
         f"import sys; sys.path.insert(0, {str(folder)!r}); from inside.program import main; "
         f"sys.path[:1] = []; sys.path += {list(_packages())!r}; main()"

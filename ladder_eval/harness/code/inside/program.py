@@ -37,7 +37,7 @@ class _Report:
 
 
 def main() -> None:
-    """Read a job from standard input, run it, and leave without any of the program's own farewell."""
+    """Read a job from standard input, run it, and leave without the program's own farewell."""
     job = json.load(sys.stdin)
     report = _Report(_silence(), job["limits"]["output"])
     report.line("ready", lay_on(job["limits"]))
