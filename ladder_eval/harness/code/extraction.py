@@ -59,20 +59,12 @@ def _candidates(text: str, problem: Problem, *, continues: bool) -> Iterator[str
     """Texts that may hold the program, the likeliest first."""
     blocks = fenced_blocks(text)
     defining = [block for block in blocks if _defines(block, problem.entry_point)]
-    if blocks:
-        first = [
-            *defining,
-            *(block for block in blocks if block not in defining and _parses(block)),
-        ]
-        joined = "\n\n".join(first)
-        yield from _with_prompt(joined, problem) if continues else [joined]
-        for block in blocks:  # a body alone, or code that is cut off
-            yield from _with_prompt(block, problem)
-    outside = _before_fence(text) if blocks else text
+    others = [block for block in blocks if block not in defining and _parses(block)]
+    whole = ["\n\n".join([*defining, *others])] if blocks else []
     if continues:
-        yield from _with_prompt(outside, problem)
-    yield text
-    yield from _with_prompt(outside, problem)
+        for code in (*whole, *blocks, _before_fence(text)):
+            yield from _with_prompt(code, problem)
+    yield from (*whole, *blocks, text)
 
 
 def _with_prompt(code: str, problem: Problem) -> Iterator[str]:
@@ -80,12 +72,11 @@ def _with_prompt(code: str, problem: Problem) -> Iterator[str]:
 
     A body comes as it should be, without the first line's indentation, or without any.
     """
-    yield (
-        problem.prompt + "\n" + code
-        if _defines(code, problem.entry_point)
-        else problem.prompt + code
-    )
-    if code.strip():
+    if _defines(code, problem.entry_point):
+        yield problem.prompt + "\n" + code
+        yield code
+    elif code.strip():
+        yield problem.prompt + code
         yield problem.prompt + "\n    " + code.lstrip()
         yield problem.prompt + "\n" + textwrap.indent(textwrap.dedent(code), "    ")
 
@@ -159,6 +150,8 @@ def _parses(code: str) -> bool:
 
 def _tree(code: str) -> ast.Module | None:
     try:
-        return ast.parse(code)
+        tree = ast.parse(code)
+        compile(tree, "solution.py", "exec", dont_inherit=True)  # finds a return out of place
+        return tree
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
