@@ -11,7 +11,7 @@ from ladder_eval.harness.code.limits import Limits
 from ladder_eval.harness.code.problems import Problem
 from ladder_eval.harness.code.sandbox import Sandbox, find_sandbox
 
-SMALL = Limits(memory=600 * 2**20, output=2**16, disk=2**20, load_seconds=3, total_seconds=3)
+SMALL = Limits(memory=600 * 2**20, output=2**16, disk=2**20, load_seconds=1, total_seconds=3)
 
 
 def row(number, entry_point="double", **changed):
