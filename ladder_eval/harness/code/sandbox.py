@@ -79,7 +79,8 @@ class Sandbox:
         scratch = ["--size", str(self.limits.disk), "--tmpfs", "/tmp", "--chdir", "/tmp"]
         code = ["--ro-bind", str(_INSIDE), f"{_MOUNTED}/inside"]
         close = ["--remount-ro", "/"]
-        return ["bwrap", *own, *seen, *scratch, *code, *close, "--", *_python(_MOUNTED)]
+        program = shutil.which("bwrap") or "bwrap"  # before PATH is the sandbox' own
+        return [program, *own, *seen, *scratch, *code, *close, "--", *_python(_MOUNTED)]
 
 
 def find_sandbox(*, unsafe: bool, limits: Limits | None = None) -> Sandbox:
@@ -91,7 +92,7 @@ def find_sandbox(*, unsafe: bool, limits: Limits | None = None) -> Sandbox:
     limits = limits or Limits()
     if unsafe:
         return Sandbox("none", limits)
-    if shutil.which("bwrap", path=ENVIRONMENT["PATH"]) is None:
+    if shutil.which("bwrap") is None:
         raise UsageError(
             "Programs that models wrote run in bubblewrap, which isn't installed; install it "
             "(`apt-get install bubblewrap`), or pass --unsafe-execution to run them with your own "

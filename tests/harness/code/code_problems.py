@@ -1,8 +1,7 @@
 """A made-up release file in evalplus' format, and the programs that answer it."""
 
 import json
-import os
-import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -54,9 +53,13 @@ def sandbox_or_skip(kind, limits=SMALL):
         pytest.skip(str(error))
 
 
-def commands():
-    """The command lines of all processes, by number."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True, env=os.environ
-    )
-    return dict(line.strip().partition(" ")[::2] for line in listed.stdout.splitlines())
+def marked(mark):
+    """The processes, of this user's, that have a mark in their environment."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in place.read_bytes():
+                found.append(int(place.parent.name))
+        except OSError:  # it's another user's, or has just ended
+            continue
+    return found

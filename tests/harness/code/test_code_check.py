@@ -108,7 +108,7 @@ def test_consent_comes_before_anything_else(tmp_path, monkeypatch):
 
 
 def test_without_bubblewrap_it_says_what_to_do(tmp_path, problems, monkeypatch):
-    monkeypatch.setattr(sandboxes.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr(sandboxes.shutil, "which", lambda name: None)
     path = sample_file(tmp_path, (0, RIGHT))
     options = (path, "--dataset", "humaneval", "--data", tmp_path, "--execute-code")
     code, _, err = invoke(*options)

@@ -5,13 +5,14 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 
 import pytest
-from code_problems import SMALL, commands, sandbox_or_skip
+from code_problems import SMALL, marked, sandbox_or_skip
 
 from ladder_eval.harness.code import sandbox as sandboxes
 from ladder_eval.harness.code.running import Job, NoValueError, run
-from ladder_eval.harness.code.sandbox import Sandbox
+from ladder_eval.harness.code.sandbox import ENVIRONMENT, Sandbox
 
 HARMLESS = "def f(x):\n    return x, 1"
 
@@ -36,17 +37,23 @@ def f(x):
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and namespaces are Linux'")
 
 
+@pytest.fixture
+def mark(monkeypatch):
+    """What all processes of a test have in their environment."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setitem(ENVIRONMENT, "MARK", mark)
+    return mark
+
+
 @pytest.fixture(params=["bubblewrap", "none"])
-def sandbox(request):
+def sandbox(request, mark):
     """Each kind, with no process left after the test, and the next program running as ever."""
     found = sandbox_or_skip(request.param)
-    before = set(commands().values())
     begun = time.monotonic()
     yield found
     assert time.monotonic() - begun < 15
     assert outcome(HARMLESS, found) == [("me", 1)]
-    left = [line for line in commands().values() if "inside.program" in line and line not in before]
-    assert left == []
+    assert marked(mark) == []
 
 
 @pytest.fixture
@@ -173,13 +180,13 @@ def test_threads_and_numpy_work(sandbox):
     "command", ["sleep 61.25 & sleep 61.25", "setsid sleep 61.25 & sleep 61.25"]
 )
 def test_processes_that_the_filter_would_have_refused_end_with_their_namespace(
-    bubblewrap, monkeypatch, command
+    bubblewrap, monkeypatch, command, mark
 ):
     """Where the kernel has no filters, the namespace alone has to do."""
     monkeypatch.setattr(sandboxes, "_python", lambda folder: ["/bin/sh", "-c", command])
     monkeypatch.setattr("ladder_eval.harness.code.running.wall_limit", lambda seconds: 0.5)
     assert outcome(HARMLESS, bubblewrap)[0] == "timeout"
-    assert "sleep 61.25" not in commands().values()
+    assert marked(mark) == []
 
 
 def test_the_namespace_alone_has_no_network_and_no_other_processes(bubblewrap, monkeypatch):
@@ -201,27 +208,21 @@ def unguarded(code, sandbox, monkeypatch):
         return process.communicate(timeout=10)[0].decode().splitlines()[-1]
 
 
-def test_a_program_dies_with_the_one_who_started_it(sandbox):
+def test_a_program_dies_with_the_one_who_started_it(sandbox, mark):
     """Killed, it can't kill its own: the kernel does."""
     script = (
         "from ladder_eval.harness.code.running import Job, run\n"
-        "from ladder_eval.harness.code.sandbox import Sandbox\n"
+        "from ladder_eval.harness.code.sandbox import ENVIRONMENT, Sandbox\n"
+        f"ENVIRONMENT['MARK'] = {mark!r}\n"
         "code = 'import time\\ndef f(x): time.sleep(60)'\n"
         "job = Job(code=code, entry_point='f', inputs=[[0]], seconds=[50], total=61)\n"
         f"print('begun', flush=True)\nlist(run(job, Sandbox({sandbox.kind!r})))\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         parent.stdout.readline()
-        wait_for(lambda: own_programs(parent.pid))
+        wait_for(lambda: marked(mark))
         parent.kill()
-    wait_for(lambda: not [line for line in commands().values() if "inside.program" in line])
-
-
-def own_programs(parent):
-    listed = subprocess.run(
-        ["ps", "-eo", "ppid=,args="], capture_output=True, text=True, check=True
-    )
-    return [line for line in listed.stdout.splitlines() if line.split()[0] == str(parent)]
+    wait_for(lambda: not marked(mark))
 
 
 def wait_for(holds):

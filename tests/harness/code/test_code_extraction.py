@@ -80,8 +80,11 @@ def test_a_solution_without_the_function_stays_what_it_is():
 
 
 def test_long_answers_are_not_parsed_in_every_range():
-    text = CODE + "\n" + "double(1)\n" * 3000 + "and so on, and so"
+    text = "Yes, here:\n" + CODE + "\n" + "double(1)\n" * 3000 + "and so on, and so"
     assert doubles(program(text, problem(), continues=False))
+    assert doubles(
+        program("    return 2 * x\n" + "\nIt's that.\n" * 3000, problem(), continues=True)
+    )
 
 
 def test_only_the_fence_that_began_a_block_ends_it():

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ladder_eval.harness.code.inside.values import Opaque, decode, encode
+from ladder_eval.harness.code.inside.values import Digest, Opaque, decode, encode
 
 
 def through(value):
@@ -124,3 +124,25 @@ def test_a_list_in_itself_has_no_form():
 def test_what_nobody_encoded_is_refused(line):
     with pytest.raises((ValueError, RecursionError)):
         decode(json.loads(line))
+
+
+@pytest.mark.parametrize(
+    ("value", "equal", "other"),
+    [
+        ("a" * 10**6, "a" * 10**6, "a" * 999_999 + "b"),
+        ([(1, 2)] * 99_999, [(1.0, True + 1)] * 99_999, [(1, 2)] * 99_998 + [(1, 3)]),
+        ([[1]] * 99_999, [[1]] * 99_999, [(1,)] * 99_999),
+        ({i: [i] for i in range(9999)}, {i: [i] for i in reversed(range(9999))}, {0: [0]}),
+        (set(range(99_999)), {float(i) for i in range(99_999)}, frozenset({1})),
+        (tuple([i] for i in range(9999)), tuple([i] for i in range(9999)), (1,)),
+        ([2**640_000], [2**640_000], [2**640_001]),
+    ],
+)
+def test_large_values_become_digests_that_are_equal_where_they_are(
+    monkeypatch, value, equal, other
+):
+    monkeypatch.setattr("ladder_eval.harness.code.inside.values._LARGE", 5000)
+    found = through(value)
+    assert isinstance(found, Digest)
+    assert found == through(found) == through(equal)
+    assert found not in (through(other), value)

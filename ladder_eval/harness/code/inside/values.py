@@ -1,16 +1,19 @@
 """Values as JSON that keeps their types, so that nothing from a sandbox is ever unpickled.
 
 A list or any other container is `[tag, ...]`; null, booleans, numbers and strings are themselves.
-What has no form here, such as a generator, becomes `Opaque`: not None, and equal to nothing.
+What has no form here, such as a generator, becomes `Opaque`: not None, and equal to nothing. What
+is so large that it could hardly be moved, up to a gigabyte in MBPP+, becomes its `Digest`.
 """
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 _PLAIN_INT = 2**63  # longer ones are written in hexadecimal, which has no limit of digits
+_LARGE = 2_000_000  # elements, of which eight characters or bytes are one
 _PLAIN = (str, float, bool, type(None))
 
 
@@ -30,13 +33,23 @@ class Opaque:
         return f"<{self.kind}>"
 
 
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A large value by its hash, equal to that of any equal value in the same Python.
+
+    Hashes of texts depend on PYTHONHASHSEED, which is the same in every sandbox.
+    """
+
+    hash: int
+
+
 def encode(value: Any) -> Any:
     """A value as JSON knows it.
 
     Instances of subclasses become those of the built-in type, to which they compare equal.
     """
     try:
-        return _encode(value)
+        return ["digest", _digest(value)] if _left(value, _LARGE) < 0 else _encode(value)
     except MemoryError:
         raise
     except Exception:  # a class of the program's own, or a list that holds itself
@@ -55,12 +68,49 @@ def decode(value: Any) -> Any:
         raise ValueError(f"not an encoded value: {error}") from error
 
 
+def _left(value: Any, budget: int) -> int:
+    """What a value leaves of a budget of elements; counting ends where nothing is left."""
+    budget -= 1
+    if isinstance(value, str | bytes):
+        return budget - len(value) // 8
+    if isinstance(value, int):
+        return budget - value.bit_length() // 64
+    if isinstance(value, dict):
+        return _left(list(value.values()), _left(list(value), budget))
+    if isinstance(value, list | tuple | set | frozenset):
+        if len(value) > budget:
+            return -1
+        for part in value:
+            budget = _left(part, budget)
+            if budget < 0:
+                break
+    return budget
+
+
+def _digest(value: Any) -> int:
+    """A hash at the speed of Python's own where there are no lists, sets or dictionaries."""
+    if isinstance(value, list):
+        return hash(("list", tuple(map(_digest, value))))
+    if isinstance(value, dict):
+        return hash(("dict", frozenset((key, _digest(part)) for key, part in value.items())))
+    if isinstance(value, set):
+        return hash(frozenset(value))
+    try:
+        return hash(value)
+    except TypeError:
+        if isinstance(value, tuple):
+            return hash(("tuple", tuple(map(_digest, value))))
+        raise
+
+
 def _encode(value: Any) -> Any:
     kind = type(value)
     if kind in _PLAIN or (kind is int and -_PLAIN_INT < value < _PLAIN_INT):
         return value
     if (numpy := sys.modules.get("numpy")) and isinstance(value, numpy.generic):
         return ["numpy", value.dtype.str, _encode(_item(value))]
+    if kind is Digest:  # outside, where what was decoded is kept
+        return ["digest", value.hash]
     for base, form in _FORMS:
         if isinstance(value, base):
             return form(value)
@@ -131,5 +181,6 @@ _READERS: dict[str, Callable[[list[Any]], Any]] = {
     "decimal": lambda parts: Decimal(parts[0]),
     "fraction": lambda parts: Fraction(_decode(parts[0]), _decode(parts[1])),
     "numpy": _numpy,
+    "digest": lambda parts: Digest(int(parts[0])),
     "opaque": lambda parts: Opaque(str(parts[0])),
 }
