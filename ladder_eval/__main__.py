@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ladder_eval
-from ladder_eval.commands import data, tasks
+from ladder_eval.commands import code, data, tasks
 from ladder_eval.commands.bench import bench
 from ladder_eval.commands.judge import judge
 from ladder_eval.commands.lm_eval import lm_eval
@@ -27,6 +27,7 @@ app.command()(convert)
 app.command()(models)
 app.add_typer(tasks.app, name="tasks", invoke_without_command=True)
 app.add_typer(data.app, name="data", invoke_without_command=True)
+app.add_typer(code.app, name="code")
 app.command(
     "lm-eval",
     add_help_option=False,

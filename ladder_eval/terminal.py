@@ -70,6 +70,18 @@ class Terminal:
         with Progress(*columns, console=self._console, disable=hidden) as progress:
             yield ScoringBar(progress, model)
 
+    @contextmanager
+    def programs(self, total: int) -> Iterator["RoundsBar"]:
+        """Show a bar of programs that run."""
+        columns = (
+            TextColumn("running"),
+            BarColumn(),
+            TextColumn("{task.completed} of {task.total} programs"),
+        )
+        hidden = not self._console.is_terminal
+        with Progress(*columns, console=self._console, disable=hidden) as progress:
+            yield RoundsBar(progress, total)
+
 
 class ScoringBar:
     """The bar of one model; it appears when scoring starts."""
