@@ -1,11 +1,10 @@
 """`bench`: time residuals with random weights."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ladder_eval.commands.shared import print_result, sentences
+from ladder_eval.commands.shared import AsJson, Device, Dtype, OutputDir, print_result, sentences
 
 
 def bench(
@@ -53,17 +52,10 @@ def bench(
     max_minutes: Annotated[
         float | None, typer.Option(help="Begin no further round that would end later.")
     ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="float32, bfloat16 or float16.", show_default="bfloat16 on CUDA"),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
-    ] = None,
-    output_dir: Annotated[
-        Path | None, typer.Option(help="Where run folders are made.", show_default="runs")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    dtype: Dtype = None,
+    device: Device = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
 ) -> None:
     """Time residuals with random weights; lists such as 1,8 are combined with each other."""
     with sentences():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ladder_eval.commands.shared import sentences
+from ladder_eval.commands.shared import AsJson, sentences
 from ladder_eval.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def code_check(
         int | None, typer.Option(help="Programs at a time.", show_default="half of the cores")
     ] = None,
     output_dir: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Score a file of samples by base and added tests, in a sandbox."""
     with sentences(interrupted="verdicts so far are kept, and the same command goes on from them"):

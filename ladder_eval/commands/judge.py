@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ladder_eval.commands.shared import sentences
+from ladder_eval.commands.shared import AsJson, sentences
 
 if TYPE_CHECKING:
     from ladder_eval.harness.judging.judgement import Judgement
@@ -63,7 +63,7 @@ def judge(
     out: Annotated[
         Path | None, typer.Option(help="Folder for verdicts.", show_default="runs/judge-…")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Let a judge compare outputs with a reference's, or score its verdicts, as AlpacaEval 2."""
     with sentences(interrupted="verdicts are kept, and the same command goes on from them"):

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from ladder_eval.commands.shared import print_result, sentences
+from ladder_eval.commands.shared import AsJson, print_result, sentences
 from ladder_eval.errors import UsageError
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Print a finished run again."""
     with sentences():

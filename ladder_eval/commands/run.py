@@ -6,12 +6,17 @@ from typing import Annotated
 import typer
 
 from ladder_eval.commands.shared import (
+    AsJson,
     ChatTemplate,
     DataDir,
+    Device,
+    Dtype,
     FewShot,
     ModelDir,
     Multiturn,
+    OutputDir,
     PreferHub,
+    SystemInstruction,
     print_result,
     sentences,
 )
@@ -66,9 +71,7 @@ def run(
     fewshot: FewShot = None,
     apply_chat_template: ChatTemplate = None,
     fewshot_as_multiturn: Multiturn = None,
-    system_instruction: Annotated[
-        str | None, typer.Option(help="Text that stands before every prompt.")
-    ] = None,
+    system_instruction: SystemInstruction = None,
     think_end_token: Annotated[
         str | None,
         typer.Option(help="What closes thoughts, such as </think>; they are no part of an answer."),
@@ -76,13 +79,8 @@ def run(
     batch_size: Annotated[
         int | None, typer.Option(help="Different contexts in one forward.", show_default="8")
     ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="float32, bfloat16 or float16.", show_default="bfloat16 on CUDA"),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
-    ] = None,
+    dtype: Dtype = None,
+    device: Device = None,
     tp: Annotated[
         int | None,
         typer.Option(help="Ranks of the tensor-parallel group.", show_default="1, or torchrun's"),
@@ -103,13 +101,11 @@ def run(
     model_dir: ModelDir = None,
     data_dir: DataDir = None,
     prefer_hub: PreferHub = None,
-    output_dir: Annotated[
-        Path | None, typer.Option(help="Where run folders are made.", show_default="runs")
-    ] = None,
+    output_dir: OutputDir = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file of these options; flags win over it.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Score candidates and their dense baseline on the same requests, time them, and compare."""
     with sentences():

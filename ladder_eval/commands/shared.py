@@ -44,6 +44,20 @@ Multiturn = Annotated[
         show_default="the suite's",
     ),
 ]
+Dtype = Annotated[
+    str | None,
+    typer.Option(help="float32, bfloat16 or float16.", show_default="bfloat16 on CUDA"),
+]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda or cuda:N.", show_default="cuda if any")
+]
+OutputDir = Annotated[
+    Path | None, typer.Option(help="Where run folders are made.", show_default="runs")
+]
+SystemInstruction = Annotated[
+    str | None, typer.Option(help="Text that stands before every prompt.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @contextmanager

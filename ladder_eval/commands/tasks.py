@@ -11,6 +11,7 @@ from ladder_eval.commands.shared import (
     ModelDir,
     Multiturn,
     PreferHub,
+    SystemInstruction,
     sentences,
 )
 
@@ -48,9 +49,7 @@ def tasks_show(
     ] = None,
     apply_chat_template: ChatTemplate = None,
     fewshot_as_multiturn: Multiturn = None,
-    system_instruction: Annotated[
-        str | None, typer.Option(help="Text that stands before every prompt.")
-    ] = None,
+    system_instruction: SystemInstruction = None,
     model_dir: ModelDir = None,
     data_dir: DataDir = None,
     prefer_hub: PreferHub = None,
