@@ -23,6 +23,7 @@ __all__ = ["ENVIRONMENT", "Sandbox", "find_sandbox"]
 
 _INSIDE: Final = Path(__file__).parent / "inside"
 _MOUNTED: Final = "/ladder_eval"
+_HOME: Final = "/tmp/home"
 _PYTHON: Final = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ALSO: Final = ("/etc/ld.so.cache", "/etc/alternatives", "/nix/store", "/gnu/store")
@@ -62,7 +63,7 @@ class Sandbox:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd="/" if wrapped else home,
-                env=ENVIRONMENT | {"HOME": "/tmp" if wrapped else home},
+                env=ENVIRONMENT | {"HOME": _HOME if wrapped else home},
                 start_new_session=True,
             )
 
@@ -76,11 +77,13 @@ class Sandbox:
                 seen += ["--ro-bind-try", place, place]
         for device in _DEVICES:
             seen += ["--dev-bind", device, device]
-        scratch = ["--size", str(self.limits.disk), "--tmpfs", "/tmp", "--chdir", "/tmp"]
+        # Before the packages, which may lie below it.
+        scratch = ["--size", str(self.limits.disk), "--tmpfs", "/tmp"]
+        scratch += ["--dir", _HOME, "--chdir", _HOME]
         code = ["--ro-bind", str(_INSIDE), f"{_MOUNTED}/inside"]
         close = ["--remount-ro", "/"]
         program = shutil.which("bwrap") or "bwrap"  # before PATH is the sandbox' own
-        return [program, *own, *seen, *scratch, *code, *close, "--", *_python(_MOUNTED)]
+        return [program, *own, *scratch, *seen, *code, *close, "--", *_python(_MOUNTED)]
 
 
 def find_sandbox(*, unsafe: bool, limits: Limits | None = None) -> Sandbox:

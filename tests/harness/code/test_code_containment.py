@@ -141,7 +141,7 @@ def test_no_variable_of_the_users_is_seen(sandbox, monkeypatch):
 
 def test_the_users_files_are_not_there(bubblewrap, tmp_path):
     (tmp_path / "private").write_text("hidden-one")
-    seen = "os.path.exists(x), os.listdir('/tmp'), os.path.exists('/proc/1')"
+    seen = "os.path.exists(x), os.listdir('.'), os.path.exists('/proc/1')"
     code = f"import os\ndef f(x):\n    return {seen}"
     assert outcome(code, bubblewrap, (str(tmp_path / "private"),)) == [(False, [], False)]
     home = "import os\ndef f(x):\n    return sorted(os.listdir(os.path.expanduser('~')))"
@@ -174,6 +174,14 @@ def test_threads_and_numpy_work(sandbox):
         "    thread.start()\n    thread.join()\n    return found"
     )
     assert outcome(code, Sandbox(sandbox.kind), seconds=20.0) == [[6]]
+
+
+def test_packages_may_lie_below_the_folder_that_is_hidden(bubblewrap, tmp_path, monkeypatch):
+    """Such as those of an environment in /tmp, where pytest's folders are, too."""
+    (tmp_path / "only_here.py").write_text("ANSWER = 42")
+    monkeypatch.setattr(sandboxes, "_packages", lambda: [str(tmp_path)])
+    code = "import os, only_here\ndef f(x):\n    return only_here.ANSWER, os.listdir('.')"
+    assert outcome(code, bubblewrap) == [(42, [])]
 
 
 @pytest.mark.parametrize(
