@@ -1,9 +1,10 @@
 """Candidates and baseline on the same documents: scores, records and what to warn of."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,12 +17,17 @@ from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.chat import Prompting
 from ladder_eval.harness.evaluation import PreparedTask, estimate_tokens, run_suite, written_tokens
+from ladder_eval.harness.judging.waiting import outputs_of
 from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
+from ladder_eval.harness.suites import PROGRAMS
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
 from ladder_eval.results.summary import MACRO
 from ladder_eval.terminal import Terminal
+
+if TYPE_CHECKING:
+    from ladder_eval.harness.code.task import Programs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +39,7 @@ class Evaluation:
         lm: The model as lm-eval has asked it.
         record: How it was run, and what that cost.
         samples: A row a document.
+        outputs: What it answered to tasks that wait for a judge, by task.
         warnings: What a reader has to know.
     """
 
@@ -40,6 +47,7 @@ class Evaluation:
     lm: LadderLM
     record: ModelRecord
     samples: pd.DataFrame
+    outputs: Mapping[str, Sequence[Mapping[str, Any]]]
     warnings: tuple[str, ...]
 
 
@@ -57,6 +65,7 @@ class Scorer:
         tasks: The tasks with their documents.
         folder: Where answers are kept.
         terminal: What the user sees.
+        programs: Where programs run that the models write; None where they write none.
     """
 
     driver: Driver
@@ -68,6 +77,7 @@ class Scorer:
     tasks: Sequence[PreparedTask]
     folder: RunFolder
     terminal: Terminal
+    programs: "Programs | None" = None
 
     def evaluate(self, arm: Arm) -> Evaluation:
         """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
@@ -93,10 +103,11 @@ class Scorer:
                 seed=self.seed,
                 think_end_token=self.think_end_token,
             )
-            result = run_suite(lm, self.tasks, self.prompting)
+            result = run_suite(lm, self.tasks, self.prompting, self.programs)
             cut_bytes = log.cut_bytes
         record = self._record(arm, lm, tuple(weight_bytes))
         rows = pd.DataFrame(sample_rows(name, self.tasks, result), columns=list(SAMPLE_COLUMNS))
+        outputs = outputs_of(name, self.tasks, result)
         arguments = {"dtype": self.execution.dtype, "fingerprint": arm.fingerprint}
         write_lm_eval_layout(
             self.folder.path / "lm_eval",
@@ -107,7 +118,12 @@ class Scorer:
             template=lm.chat_template() if self.prompting.apply_chat_template else "",
         )
         return Evaluation(
-            arm=arm, lm=lm, record=record, samples=rows, warnings=_warnings(record, cut_bytes)
+            arm=arm,
+            lm=lm,
+            record=record,
+            samples=rows,
+            outputs=outputs,
+            warnings=_warnings(record, cut_bytes),
         )
 
     def checked(self, evaluation: Evaluation) -> Evaluation:
@@ -188,13 +204,19 @@ def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
-    """A task and the documents of it that all models were asked about."""
+def task_record(
+    prepared: PreparedTask, prompt_hashes: Sequence[str], kind: str, execution: str = ""
+) -> TaskRecord:
+    """A task and the documents of it that all models were asked about.
+
+    Args:
+        prepared: The task.
+        prompt_hashes: Of each of these documents.
+        kind: The filter whose answers count.
+        execution: How programs were run, if there are any.
+    """
     task = prepared.task
     split = task.parts[0].evaluated
-    own = samples[(samples["task"] == task.name) & samples["is_headline"]]
-    own = own[own["model"] == samples["model"].iloc[0]]
-    prompts = hashlib.sha256("\n".join(own["prompt_hash"]).encode()).hexdigest()
     return TaskRecord(
         task=task.name,
         dataset=split.hub_id,
@@ -202,15 +224,29 @@ def task_record(prepared: PreparedTask, samples: pd.DataFrame) -> TaskRecord:
         metric=task.headline,
         num_fewshot=task.num_fewshot,
         version=task.version,
-        documents=len(own),
+        documents=len(prompt_hashes),
         documents_in_split=prepared.documents_in_split,
         official_documents=prepared.official_documents,
         source=prepared.source,
         data_sha256=prepared.data_sha256,
-        prompts_sha256=prompts,
-        filter=str(own["filter"].iloc[0]),
+        prompts_sha256=hashlib.sha256("\n".join(prompt_hashes).encode()).hexdigest(),
+        filter=kind,
         part=MACRO if task.is_macro else "",
+        execution=execution if task.answers == PROGRAMS else "",
     )
+
+
+def scored_record(prepared: PreparedTask, samples: pd.DataFrame, execution: str) -> TaskRecord:
+    """The record of a task that has scores."""
+    own = samples[(samples["task"] == prepared.task.name) & samples["is_headline"]]
+    own = own[own["model"] == samples["model"].iloc[0]]
+    return task_record(prepared, list(own["prompt_hash"]), str(own["filter"].iloc[0]), execution)
+
+
+def waiting_record(prepared: PreparedTask, outputs: Sequence[Mapping[str, Any]]) -> TaskRecord:
+    """The record of a task that waits for a judge."""
+    hashes = [str(row["sample"]["prompt_hash"]) for row in outputs]
+    return task_record(prepared, hashes, str(outputs[0]["sample"]["filter"]))
 
 
 def plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Execution) -> str:

@@ -41,6 +41,10 @@ class RunOptions:
         fewshot_as_multiturn: With it, give solved examples as earlier turns; the same default.
         system_instruction: A text that stands before every prompt.
         think_end_token: What closes a reasoning model's thoughts, which are no part of its answer.
+        execute_code: Agree that programs which the models write run on this machine.
+        unsafe_execution: Run them without a sandbox.
+        judge_url: The judge's server, for tasks that need one; without it they wait for `judge`.
+        judge_model: The judge's name there.
         batch_size: Different contexts in one forward.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
@@ -74,6 +78,10 @@ class RunOptions:
     fewshot_as_multiturn: bool | None = None
     system_instruction: str | None = None
     think_end_token: str | None = None
+    execute_code: bool = False
+    unsafe_execution: bool = False
+    judge_url: str | None = None
+    judge_model: str | None = None
     batch_size: int = 8
     dtype: str | None = None
     device: str | None = None
@@ -106,7 +114,12 @@ class RunOptions:
                 raise UsageError(f"--{name.replace('_', '-')} {value} must be 1 or more.")
         if self.dtype is not None and self.dtype not in DTYPES:
             raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
+        self._require_judge()
         self._require_places()
+
+    def _require_judge(self) -> None:
+        if (self.judge_url is None) != (self.judge_model is None):
+            raise UsageError("--judge-url and --judge-model belong together; give both or neither.")
 
     def _require_places(self) -> None:
         for name in _EXISTING:
@@ -243,6 +256,10 @@ _CONVERT = {
     "fewshot_as_multiturn": _flag,
     "system_instruction": _text,
     "think_end_token": _text,
+    "execute_code": _flag,
+    "unsafe_execution": _flag,
+    "judge_url": _text,
+    "judge_model": _text,
     "batch_size": _number,
     "dtype": _text,
     "device": _text,

@@ -12,8 +12,9 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from ladder_eval.accuracy import Evaluation, Scorer, plan, task_record
+from ladder_eval.accuracy import Evaluation, Scorer, plan, scored_record, waiting_record
 from ladder_eval.arms import Selection, select_models
+from ladder_eval.asked import Asked, Wanted, ask, sources_of, want
 from ladder_eval.bench_options import DEFAULT_BANDWIDTH, DEFAULT_RATIO, DEFAULT_ROUNDS
 from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.shares import possible_sizes
@@ -21,14 +22,10 @@ from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm
-from ladder_eval.harness.catalogue import DataSources
-from ladder_eval.harness.chat import Prompting, prompting_of
-from ladder_eval.harness.evaluation import PreparedTask, prepare
-from ladder_eval.harness.fewshot import STOCK
-from ladder_eval.harness.suites import Suite, load_suite, suite_of
+from ladder_eval.harness.judging.waiting import Waiting
+from ladder_eval.judging import judge_run
 from ladder_eval.options import RunOptions
-from ladder_eval.report.leaderboard import leaderboard, to_csv
-from ladder_eval.report.tables import markdown
+from ladder_eval.pages import write_pages
 from ladder_eval.results.published import published_row
 from ladder_eval.results.records import PublishedRow, RunResult
 from ladder_eval.results.speed_records import Workload
@@ -39,7 +36,6 @@ from ladder_eval.speed.subject import Subject
 from ladder_eval.terminal import Terminal
 from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
 
-_DEFAULT_SUITE = "quick"
 _SPEED_ONLY = "speed"
 # Ranks that are timed where the models are scored by one.
 _TIMED_TP_SIZE = 2
@@ -52,11 +48,24 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
     """Evaluate and time the models, and write and return the result and its folder.
 
     A run's folder is named after what is asked, so that the same command again goes on with the
-    answers that are already there. The scores are on disk before anything is timed.
+    answers that are already there. The scores are on disk before anything is timed, and everything
+    is before a judge is asked.
 
     Raises:
         LadderEvalError: with one sentence that says what to do.
     """
+    wanted = want(options)
+    judge, (result, folder) = wanted.judge, _scored_and_timed(wanted, options, terminal)
+    if judge is None or not result.pending_tasks:
+        return result, folder
+    with terminal.judging() as bar:
+        judged = judge_run(folder, judge, sources_of(options, terminal), bar)
+    return judged.result, folder
+
+
+def _scored_and_timed(
+    wanted: Wanted, options: RunOptions, terminal: Terminal
+) -> tuple[RunResult, Path]:
     watch = Stopwatch()
     execution = execution_of(options.device, options.dtype, options.tp)
     selection = select_models(options, execution.tp_size, terminal.say)
@@ -67,7 +76,7 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
         _require_timing(selection, timing)
     if selection.without_weights:
         terminal.say(_without_weights(selection))
-    asked = _asked(options, terminal) if arms else None
+    asked = ask(wanted, options, terminal) if arms else None
     run_id = _run_id(selection, arms, asked, timing, execution, options.seed)
     with RunFolder.open(options.output_dir / run_id) as folder:
         job = _Job(
@@ -87,57 +96,6 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
                 return job.timed(result, timing, Driver(team)), folder.path
         with timing.execution.team() as team:
             return job.timed(result, timing, Driver(team)), folder.path
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Asked:
-    """What the models are asked."""
-
-    suite: Suite
-    limit: int | None
-    fewshot: str
-    tasks: Sequence[PreparedTask]
-    prompting: Prompting
-    think_end_token: str
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader has to know about the questions."""
-        found = [self.suite.incomplete] if self.suite.incomplete else []
-        if self.fewshot == STOCK:
-            first = f"; the documents are the first {self.limit} of each of its tasks"
-            found.append(
-                "Few-shot examples were drawn in lm-eval's own sequence (--fewshot stock)"
-                f"{first if self.limit else ''}."
-            )
-        return found
-
-
-def _asked(options: RunOptions, terminal: Terminal) -> _Asked:
-    name = options.suite or _DEFAULT_SUITE
-    suite = suite_of(options.tasks) if options.tasks else load_suite(name)
-    limit = options.limit or suite.limit
-    sources = DataSources(
-        data_dir=options.data_dir, prefer_hub=options.prefer_hub, notify=terminal.say
-    )
-    prompting = prompting_of(
-        suite,
-        apply_chat_template=options.apply_chat_template,
-        fewshot_as_multiturn=options.fewshot_as_multiturn,
-        system_instruction=options.system_instruction,
-    )
-    with terminal.working("reading data"):
-        tasks = prepare(
-            suite, limit=limit, seed=options.seed, sources=sources, fewshot=options.fewshot
-        )
-    return _Asked(
-        suite=suite,
-        limit=limit,
-        fewshot=options.fewshot,
-        tasks=tasks,
-        prompting=prompting,
-        think_end_token=options.think_end_token or "",
-    )
 
 
 _GIVE = "give --checkpoint and --baseline-checkpoint, or a --models-file"
@@ -218,7 +176,7 @@ def _two_ranks(options: RunOptions, execution: Execution) -> Execution:
 def _run_id(
     selection: Selection,
     arms: Sequence[Arm],
-    asked: _Asked | None,
+    asked: Asked | None,
     timing: _Timing | None,
     execution: Execution,
     seed: int,
@@ -238,6 +196,7 @@ def _run_id(
     # tp_size isn't part of an answer's key, but one folder holds the answers of one.
     identities = [arm.identity(execution) for arm in arms]
     form = [repr(asked.prompting), asked.think_end_token, asked.fewshot]
+    form += [asked.execution] if asked.execution else []
     text = json.dumps([identities, documents, form, seed, execution.tp_size])
     return _folder_name(asked.suite.name, name, text)
 
@@ -259,7 +218,7 @@ class _Job:
     watch: Stopwatch
     terminal: Terminal
 
-    def scored(self, arms: Sequence[Arm], asked: _Asked, driver: Driver) -> RunResult:
+    def scored(self, arms: Sequence[Arm], asked: Asked, driver: Driver) -> RunResult:
         """The result without times, on disk; an earlier one if nothing was left to score."""
         self.terminal.say(plan(arms, asked.tasks, self.execution))
         scorer = Scorer(
@@ -272,6 +231,7 @@ class _Job:
             tasks=asked.tasks,
             folder=self.folder,
             terminal=self.terminal,
+            programs=asked.programs(self.folder, self.terminal),
         )
         evaluations = [scorer.evaluate(arm) for arm in arms]
         memory = driver.peak_memory()
@@ -286,7 +246,8 @@ class _Job:
         samples = pd.concat([each.samples for each in evaluations], ignore_index=True)
         result = self._result(asked, evaluations, samples, memory)
         self.folder.write_samples(samples)
-        self._write(result)
+        self._keep_waiting(asked, evaluations)
+        write_pages(self.folder, result)
         return result
 
     def unscored(self) -> RunResult:
@@ -338,7 +299,7 @@ class _Job:
         found = replace(
             result, speed=speed, provenance=made, warnings=(*earlier, *warnings_of(speed))
         )
-        self._write(found)
+        write_pages(self.folder, found)
         return found
 
     def _fitting(self, timing: _Timing) -> tuple[Subject, Execution]:
@@ -355,12 +316,12 @@ class _Job:
     def _untimed(self, result: RunResult, problem: str) -> RunResult:
         """The result as it is, with a sentence about the times that it doesn't have."""
         self.terminal.say(f"Not timed: {problem.removesuffix('.')}.")
-        self._write(result)
+        write_pages(self.folder, result)
         return result
 
     def _result(
         self,
-        asked: _Asked,
+        asked: Asked,
         evaluations: Sequence[Evaluation],
         samples: pd.DataFrame,
         memory: Sequence[int],
@@ -377,17 +338,23 @@ class _Job:
             baseline=name,
             provenance=self.watch.provenance(self.execution.device, memory),
             models=models,
-            tasks=tuple(task_record(task, samples) for task in asked.tasks),
+            tasks=tuple(
+                scored_record(task, samples, asked.execution)
+                for task in asked.tasks
+                if task.task.name not in asked.waiting
+            ),
             scores=scores(samples),
             comparisons=comparisons(name, samples),
             published=_published(self.selection),
             average_tasks=asked.suite.average,
-            pending_tasks=asked.suite.pending,
+            pending_tasks=asked.waiting,
             warnings=(*asked.notes, *(warning for e in evaluations for warning in e.warnings)),
         )
 
-    def _write(self, result: RunResult) -> None:
-        """Everything that a reader opens; the result comes last, since it makes a run."""
-        self.folder.write_text("report.md", markdown(result))
-        self.folder.write_text("leaderboard.csv", to_csv(leaderboard([result])))
-        self.folder.write_result(result)
+    def _keep_waiting(self, asked: Asked, evaluations: Sequence[Evaluation]) -> None:
+        """Write what waits for a judge into the folder."""
+        for task in asked.tasks:
+            if (name := task.task.name) in asked.waiting:
+                record = waiting_record(task, evaluations[0].outputs[name])
+                outputs = {each.record.name: each.outputs[name] for each in evaluations}
+                Waiting.at(self.folder.path, record).write(outputs)

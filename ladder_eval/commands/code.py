@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ladder_eval.commands.shared import AsJson, sentences
+from ladder_eval.commands.shared import AsJson, ExecuteCode, UnsafeExecution, sentences
 from ladder_eval.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,12 +36,8 @@ def code_check(
             help="evalplus' release file, or a folder with it.", show_default="evalplus' cache"
         ),
     ] = None,
-    execute_code: Annotated[
-        bool, typer.Option("--execute-code", help="Agree that model-written programs run here.")
-    ] = False,
-    unsafe_execution: Annotated[
-        bool, typer.Option("--unsafe-execution", help="Run them without bubblewrap's sandbox.")
-    ] = False,
+    execute_code: ExecuteCode = None,
+    unsafe_execution: UnsafeExecution = None,
     workers: Annotated[
         int | None, typer.Option(help="Programs at a time.", show_default="half of the cores")
     ] = None,
@@ -61,7 +57,7 @@ def code_check(
         from ladder_eval.terminal import Terminal
 
         terminal = Terminal()
-        sandbox = find_sandbox(unsafe=unsafe_execution)
+        sandbox = find_sandbox(unsafe=bool(unsafe_execution))
         with terminal.working("reading samples"):
             problems = read_problems(dataset, data)
             found = read_samples(samples, problems)

@@ -11,12 +11,16 @@ from ladder_eval.commands.shared import (
     DataDir,
     Device,
     Dtype,
+    ExecuteCode,
     FewShot,
+    JudgeModel,
+    JudgeUrl,
     ModelDir,
     Multiturn,
     OutputDir,
     PreferHub,
     SystemInstruction,
+    UnsafeExecution,
     print_result,
     sentences,
 )
@@ -76,6 +80,10 @@ def run(
         str | None,
         typer.Option(help="What closes thoughts, such as </think>; they are no part of an answer."),
     ] = None,
+    execute_code: ExecuteCode = None,
+    unsafe_execution: UnsafeExecution = None,
+    judge_url: JudgeUrl = None,
+    judge_model: JudgeModel = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Different contexts in one forward.", show_default="8")
     ] = None,

@@ -57,6 +57,18 @@ OutputDir = Annotated[
 SystemInstruction = Annotated[
     str | None, typer.Option(help="Text that stands before every prompt.")
 ]
+ExecuteCode = Annotated[
+    bool | None,
+    typer.Option("--execute-code", help="Agree that programs which models wrote run here."),
+]
+UnsafeExecution = Annotated[
+    bool | None,
+    typer.Option("--unsafe-execution", help="Run them without bubblewrap's sandbox."),
+]
+JudgeUrl = Annotated[
+    str | None, typer.Option(help="OpenAI-compatible server, such as https://api.openai.com/v1.")
+]
+JudgeModel = Annotated[str | None, typer.Option(help="The judge's name there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -49,9 +49,7 @@ def page() -> str:
 def _suite(suite: Suite) -> Iterator[str]:
     yield f"## {suite.name}"
     yield suite.about
-    rows = [_row(suite, task) for task in suite.tasks]
-    rows += [(name, *["not yet"] * (len(_TASKS) - 2), "yes") for name in suite.pending]
-    yield _table(_TASKS, rows)
+    yield _table(_TASKS, (_row(suite, task) for task in suite.tasks))
     yield _form(suite)
     if suite.inferred:
         yield "Inferred:\n\n" + "\n".join(f"* {sentence}" for sentence in suite.inferred)

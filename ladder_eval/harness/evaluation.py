@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import datasets
 import lm_eval.api.task
@@ -23,8 +23,12 @@ from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
+from ladder_eval.harness.judging.task import JudgedTask
 from ladder_eval.harness.stopping import settings_of
-from ladder_eval.harness.suites import Suite, SuiteTask, TaskPart
+from ladder_eval.harness.suites import OUTPUTS, PROGRAMS, Suite, SuiteTask, TaskPart
+
+if TYPE_CHECKING:
+    from ladder_eval.harness.code.task import Programs
 
 # Documents of a task from which its length is estimated.
 _PROBED_DOCUMENTS = 5
@@ -109,18 +113,30 @@ def choose_first(sizes: Mapping[str, int], limit: int | None) -> dict[str, list[
 
 
 def run_suite(
-    lm: LadderLM, tasks: Sequence[PreparedTask], prompting: Prompting = PLAIN
+    lm: LadderLM,
+    tasks: Sequence[PreparedTask],
+    prompting: Prompting = PLAIN,
+    programs: "Programs | None" = None,
 ) -> dict[str, Any]:
     """Let lm-eval evaluate a model: its result dictionary, samples included.
 
+    Args:
+        lm: The model.
+        tasks: The tasks.
+        prompting: In which form they are asked; what is for a judge is always asked in the chat
+            template.
+        programs: Where programs run, for tasks whose answers are some.
+
     Raises:
         DataError: if a row doesn't suit its task.
-        UsageError: if the tokenizer has no chat template, but one is asked for.
+        UsageError: if the tokenizer has no chat template, but one is needed.
     """
-    if prompting.apply_chat_template:
-        lm.chat_template()  # refuse before anything is built
-    for lm_task in (each for t in tasks for each in t.lm_tasks.values()):
-        lm_task.restart()
+    for each in tasks:
+        if in_chat := is_in_chat(each.task, prompting):
+            lm.chat_template()  # refuse before anything is built
+        for lm_task in each.lm_tasks.values():
+            template = lm.apply_chat_template if in_chat else None
+            lm_task.begin(template=template, programs=programs)
     groups = {t.task.name: _group(t) for t in tasks if t.task.group is not None}
     result: dict[str, Any] = evaluate(
         lm=lm,
@@ -135,6 +151,11 @@ def run_suite(
         **asdict(prompting),
     )
     return result
+
+
+def is_in_chat(task: SuiteTask, prompting: Prompting) -> bool:
+    """Whether a task is asked in the chat template: what is for a judge always is."""
+    return prompting.apply_chat_template or task.answers == OUTPUTS
 
 
 def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
@@ -153,6 +174,7 @@ def written_tokens(tasks: Sequence[PreparedTask]) -> int:
     """How many tokens a model writes for the tasks at most."""
     return sum(
         len(prepared.chosen[name])
+        * task.config.repeats
         * settings_of(task.config.generation_kwargs, DEFAULT_MAX_GEN_TOKS).max_gen_toks
         for prepared in tasks
         for name, task in prepared.lm_tasks.items()
@@ -244,7 +266,7 @@ def _lm_task(part: TaskPart, rows: dict[str, Dataset], fewshot: str, seed: int) 
     if "process_docs" in config:  # lm-eval processes a whole split each time it looks at it
         own["process_docs"] = cache(config["process_docs"])
     try:
-        lm_task = FewShotTask({**config, **own}, fewshot=fewshot, seed=seed)
+        lm_task = _kind(part)({**config, **own}, fewshot=fewshot, seed=seed)
     except (
         Exception
     ) as error:  # lm-eval tries a document, and rows of another shape can do anything
@@ -254,6 +276,16 @@ def _lm_task(part: TaskPart, rows: dict[str, Dataset], fewshot: str, seed: int) 
         ) from None
     _require_examples(part, lm_task)
     return lm_task
+
+
+def _kind(part: TaskPart) -> type[FewShotTask]:
+    """What judges the task's answers: evalplus takes seconds to import, and few tasks need it."""
+    answers = (part.config.get("metadata") or {}).get("answers")
+    if answers == PROGRAMS:
+        from ladder_eval.harness.code.task import CodeTask  # noqa: PLC0415
+
+        return CodeTask
+    return JudgedTask if answers == OUTPUTS else FewShotTask
 
 
 def _require_examples(part: TaskPart, lm_task: FewShotTask) -> None:

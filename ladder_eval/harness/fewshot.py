@@ -11,12 +11,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
 from ladder_eval.errors import DataError, LadderEvalError
+
+if TYPE_CHECKING:
+    from ladder_eval.harness.code.task import Programs
 
 PER_DOCUMENT = "per-document"
 STOCK = "stock"
@@ -25,6 +28,8 @@ STOCK = "stock"
 STOCK_SEED = 1234
 
 _Document = Mapping[str, Any]
+
+Template = Callable[..., str]
 
 
 class PerDocumentSampler(ContextSampler):  # type: ignore[misc]
@@ -91,9 +96,13 @@ class FewShotTask(ConfigurableTask):  # type: ignore[misc]
         config: lm-eval's configuration.
         fewshot: PER_DOCUMENT or STOCK.
         seed: Seed of PER_DOCUMENT.
+
+    Attributes:
+        template: Renders a conversation as a prompt, where the task is asked so.
     """
 
     sampler: ContextSampler
+    template: Template | None = None
 
     def __init__(self, config: dict[str, Any], *, fewshot: str = PER_DOCUMENT, seed: int = 0):
         super().__init__(config=config)
@@ -106,6 +115,16 @@ class FewShotTask(ConfigurableTask):  # type: ignore[misc]
         """Whether its examples are drawn, rather than fixed."""
         return bool(self.config.num_fewshot) and self.fewshot_cfg.sampler == "default"
 
+    def begin(self, *, template: Template | None, programs: "Programs | None" = None) -> None:
+        """Get ready for a model.
+
+        Args:
+            template: Its chat template, if the task is to be asked in it.
+            programs: Where programs run, for tasks that have their answers run.
+        """
+        self.template = template
+        self.restart()
+
     def restart(self) -> None:
         """Begin lm-eval's sequence anew, so that each model is asked the same."""
         self.set_fewshot_seed(STOCK_SEED)
@@ -116,8 +135,9 @@ class FewShotTask(ConfigurableTask):  # type: ignore[misc]
         Raises:
             DataError: if a row doesn't suit the task.
         """
+        chat = {"apply_chat_template": True, "chat_template": self.template}
         try:
-            super().build_all_requests(**kwargs)
+            super().build_all_requests(**kwargs | (chat if self.template else {}))
         except LadderEvalError:
             raise
         except Exception as error:  # a task's functions and templates can fail as anything

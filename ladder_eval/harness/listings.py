@@ -29,10 +29,9 @@ def suite_rows() -> Iterator[tuple[str | int, ...]]:
     """A row for each suite, in the columns of SUITE_HEADINGS."""
     for name in suite_names():
         suite = load_suite(name)
-        pending = f" ({len(suite.pending)} pending)" if suite.pending else ""
         limit = "all" if suite.limit is None else f"{suite.limit} a task"
         template = "yes" if suite.apply_chat_template else "no"
-        yield suite.name, f"{len(suite.tasks)}{pending}", limit, template, suite.about
+        yield suite.name, len(suite.tasks), limit, template, suite.about
 
 
 def task_rows(data_dir: Path | None = None) -> Iterator[tuple[str | int, ...]]:

@@ -15,15 +15,20 @@ from lm_eval.utils import sanitize_model_name
 from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.evaluation import PreparedTask
-from ladder_eval.harness.suites import SuiteTask
+from ladder_eval.harness.suites import OUTPUTS, SuiteTask
 from ladder_eval.results.metrics import term
 
 
 def sample_rows(
     model: str, tasks: Sequence[PreparedTask], result: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """One row a document and filter, in the columns of `samples.parquet`."""
+    """One row a document and filter, in the columns of `samples.parquet`.
+
+    What waits for a judge has no value yet, and is left out.
+    """
     for prepared in tasks:
+        if prepared.task.answers == OUTPUTS:
+            continue
         task, counts = prepared.task, headline_filter(prepared.task, result)
         categories = {part.name: getattr(part, "category", None) for part in task.parts}
         for part in prepared.lm_tasks:
@@ -35,20 +40,27 @@ def sample_rows(
                     "task": task.name,
                     "group": part if task.group else None,
                     "category": categories[part],
-                    "filter": sample["filter"],
                     "is_headline": sample["filter"] == counts,
-                    "doc_id": sample["doc_id"],
-                    "doc_hash": sample["doc_hash"],
-                    "prompt_hash": prompt_hash(sample["arguments"]),
-                    "target_hash": sample["target_hash"],
                     "metric": task.headline,
                     "value": value.value,
                     "weight": value.weight,
                     "metrics": json.dumps(metrics, default=_plain),
-                    "target": str(sample["target"]),
-                    "answers": json.dumps(sample["filtered_resps"]),
-                    "document": json.dumps(sample["doc"], default=str, ensure_ascii=False),
+                    **asked_and_answered(sample),
                 }
+
+
+def asked_and_answered(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row that don't depend on what the answer is worth."""
+    return {
+        "filter": sample["filter"],
+        "doc_id": sample["doc_id"],
+        "doc_hash": sample["doc_hash"],
+        "prompt_hash": prompt_hash(sample["arguments"]),
+        "target_hash": sample["target_hash"],
+        "target": str(sample["target"]),
+        "answers": json.dumps(sample["filtered_resps"]),
+        "document": json.dumps(sample["doc"], default=str, ensure_ascii=False),
+    }
 
 
 def headline_filter(task: SuiteTask, result: Mapping[str, Any]) -> str:

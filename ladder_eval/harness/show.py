@@ -12,7 +12,7 @@ from ladder_eval.errors import UsageError
 from ladder_eval.harness.arm import read_tokenizer
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.chat import ChatTemplate, Prompting, prompting_of
-from ladder_eval.harness.evaluation import PreparedTask, prepare
+from ladder_eval.harness.evaluation import PreparedTask, is_in_chat, prepare
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK
 from ladder_eval.harness.suites import Suite, load_suite, suite_of
 from ladder_eval.models.choice import ResidualChoice
@@ -91,7 +91,8 @@ def show(
         system_instruction=system_instruction,
     )
     limit = 1 if doc is None else None
-    (prepared,) = prepare(suite, limit=limit, seed=seed, sources=sources, fewshot=fewshot)
+    asked = suite.for_chat() if prompting.apply_chat_template else suite
+    (prepared,) = prepare(asked, limit=limit, seed=seed, sources=sources, fewshot=fewshot)
     part, row = _place(prepared, doc or 0)
     instances = _requests(prepared, part, row, fewshot, prompting, chat)
     heading = f"{part}, document {row}, {_examples(prepared, part, fewshot, seed)}, {prompting}"
@@ -118,6 +119,7 @@ def _requests(
     chat: ChatTemplate | None,
 ) -> list[Instance]:
     lm_task = prepared.lm_tasks[part]
+    lm_task.template = chat.render if chat and is_in_chat(prepared.task, prompting) else None
     lm_task.restart()
     lm_task.build_all_requests(
         # lm-eval's sequence gives a document's examples only after those before it.

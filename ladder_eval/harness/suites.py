@@ -3,13 +3,14 @@
 A suite is an lm-eval group with the headline metric of each of its tasks; an entry may change
 settings of its task inline, as lm-eval's groups do. A task file includes the stock one by its place
 below `lm_eval/`, which is looked up in the lm-eval that is installed: prompts and metrics are
-lm-eval's, and its index of all stock tasks is never built.
+lm-eval's, and its index of all stock tasks is never built. Tasks whose answers lm-eval has no means
+to judge stand here as a whole, and say what the answers are: programs, or outputs for a judge.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import ladder_eval
 from ladder_eval.errors import UsageError
@@ -20,6 +21,13 @@ from ladder_eval.harness.task_files import read, read_stock, with_functions
 _UNUSED = ("tag", "group", "task_list", "dataset_kwargs")
 _EXAMPLES = ("fewshot_split", "fewshot_config")
 _SPLITS = ("training_split", "validation_split", "test_split")
+
+PROGRAMS: Final = "programs"
+"""`SuiteTask.answers` of a task that is scored by running what the model wrote."""
+
+OUTPUTS: Final = "outputs"
+"""`SuiteTask.answers` of a task that is scored by a judge, some time later."""
+
 # MMLU's four, as the stock files' tags name them.
 _CATEGORIES = ("stem", "humanities", "social_sciences", "other")
 
@@ -32,11 +40,13 @@ class TaskPart:
         name: Its name.
         config: Its configuration; functions in it are names.
         category: MMLU's category of the subject: stem, humanities, social_sciences or other.
+        in_chat: Settings that differ where the question is asked in the chat template.
     """
 
     name: str
     config: dict[str, Any]
     category: str | None = None
+    in_chat: dict[str, Any] = field(default_factory=dict)
 
     @property
     def num_fewshot(self) -> int:
@@ -66,6 +76,15 @@ class TaskPart:
     def splits(self) -> set[Split]:
         """All splits that the task reads."""
         return {self.evaluated} | ({self.examples} if self.examples else set())
+
+    def for_chat(self) -> "TaskPart":
+        """The task as it is asked in the chat template; its settings of generation are merged."""
+        changes = dict(self.in_chat)
+        if "generation_kwargs" in changes:
+            changes["generation_kwargs"] = (
+                self.config["generation_kwargs"] | changes["generation_kwargs"]
+            )
+        return replace(self, config=self.config | changes, in_chat={})
 
     def to_lm_eval(self) -> dict[str, Any]:
         """The configuration for lm-eval, which reads every split that is in it."""
@@ -115,6 +134,11 @@ class SuiteTask:
         return any(not metric.get("weight_by_size", True) for metric in weights)
 
     @property
+    def answers(self) -> str | None:
+        """PROGRAMS or OUTPUTS; None where lm-eval itself judges the answers."""
+        return (self.parts[0].config.get("metadata") or {}).get("answers")
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """All metrics that are recorded."""
         return tuple(metric["metric"] for metric in self.parts[0].config["metric_list"])
@@ -129,9 +153,8 @@ class Suite:
         tasks: Its tasks, in the order of the report.
         limit: Documents a task unless the user says otherwise; None for all.
         about: What it is for, in a sentence or two.
-        average: Names of the tasks whose headline metrics its average is of, pending ones too;
-            none for tasks that happen to be run together.
-        pending: Names of tasks that belong to it and can't be evaluated yet.
+        average: Names of the tasks whose headline metrics its average is of; none for tasks that
+            happen to be run together.
         apply_chat_template: Ask in the form of the chat template unless the user says otherwise.
         fewshot_as_multiturn: With it, give examples as earlier turns.
         inferred: What the source of its settings doesn't say, in a sentence each.
@@ -142,21 +165,21 @@ class Suite:
     limit: int | None = None
     about: str = ""
     average: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
     apply_chat_template: bool = False
     fewshot_as_multiturn: bool = False
     inferred: tuple[str, ...] = ()
 
-    @property
-    def incomplete(self) -> str | None:
-        """What is missing from the suite and its average, in a sentence; None if nothing is."""
-        if not self.pending:
-            return None
-        there = sum(name not in self.pending for name in self.average)
-        return (
-            f"{self.name} lacks {' and '.join(self.pending)}, which can't be evaluated yet: its "
-            f"average is incomplete, of {there} of {len(self.average)} tasks."
+    def answering(self, kind: str) -> tuple[str, ...]:
+        """Names of the tasks whose answers are PROGRAMS or OUTPUTS."""
+        return tuple(task.name for task in self.tasks if task.answers == kind)
+
+    def for_chat(self) -> "Suite":
+        """The suite as it is asked in the chat template."""
+        tasks = (
+            replace(task, parts=tuple(part.for_chat() for part in task.parts))
+            for task in self.tasks
         )
+        return replace(self, tasks=tuple(tasks))
 
 
 def suite_names() -> list[str]:
@@ -188,7 +211,6 @@ def load_suite(name: str) -> Suite:
         limit=settings.get("limit"),
         about=settings.get("about", ""),
         average=tuple(settings.get("average") or (task.name for task in tasks)),
-        pending=tuple(settings.get("pending", ())),
         apply_chat_template=settings.get("apply_chat_template", False),
         fewshot_as_multiturn=settings.get("fewshot_as_multiturn", False),
         inferred=tuple(settings.get("inferred", ())),
@@ -237,17 +259,25 @@ def _task(entry: Mapping[str, Any], headline: str | None) -> SuiteTask:
         stock, own = read_stock(values.pop("task")), values.pop("parts", {})
         group = values | {n: changes.pop(n) for n in list(changes) if n in values}
     else:
-        stock, own = read_stock(values.pop("include")), values
+        stock, own = _included(values.pop("include", None)), values
     parts = tuple(_part({**config, **own, **changes}) for config in stock)
     metric, _, after = (headline or _default_headline(parts[0])).partition(",")
     return SuiteTask(name=name, headline=metric, filter=after or None, parts=parts, group=group)
+
+
+def _included(name: str | None) -> list[dict[str, Any]]:
+    """What a file includes: the stock task, another file of ours, or nothing."""
+    if name is None:
+        return [{}]
+    return [read(_folder() / name)] if "/" not in name else read_stock(name)
 
 
 def _part(config: dict[str, Any]) -> TaskPart:
     tags = str(config.get("tag"))
     category = next((each for each in _CATEGORIES if f"_{each}_tasks" in tags), None)
     kept = {name: value for name, value in config.items() if name not in _UNUSED}
-    return TaskPart(name=kept["task"], config=kept, category=category)
+    in_chat = kept.pop("in_chat", {})
+    return TaskPart(name=kept["task"], config=kept, category=category, in_chat=in_chat)
 
 
 def _default_headline(part: TaskPart) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ladder_eval.report.block import NOTHING, Block, transposed
 from ladder_eval.report.comparisons import comparison_blocks
+from ladder_eval.report.judged import judged_blocks, waiting_sentence
 from ladder_eval.report.scores import all_scores, average_blocks, metric_words, score_blocks
 from ladder_eval.report.speed import (
     brief_speed_block,
@@ -53,7 +54,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
         ("commit", made.commit or NOTHING),
         ("command", shlex.join(made.command)),
         *([("intervals", _methods(result))] if result.scores else []),
-        *([("not evaluated yet", ", ".join(result.pending_tasks))] if result.pending_tasks else []),
+        *([("waiting", waiting_sentence(result))] if result.pending_tasks else []),
     ]
     rows += [("speed", text) for record in result.speed for text in speed_conditions(record)]
     return (*rows, *(("warning", text) for text in result.warnings))
@@ -63,6 +64,7 @@ def comparison_table(result: RunResult) -> Table:
     """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
     page = Table.grid(padding=(0, 0, 1, 0))
     shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
+    shown += judged_blocks(result)
     shown += [*map(brief_speed_block, result.speed), *_published(result)]
     for block in shown:
         page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
@@ -73,7 +75,7 @@ def comparison_table(result: RunResult) -> Table:
 def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
-    scored = (*blocks(result), *average_blocks(result))
+    scored = (*blocks(result), *average_blocks(result), *judged_blocks(result))
     for block in (*scored, *map(speed_block, result.speed), *_published(result)):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
@@ -106,7 +108,7 @@ def _task_text(result: RunResult, task: TaskRecord) -> str:
         f"{task.dataset}, {task.split} split{_prefixed(subset([task]))}, "
         f"{task.num_fewshot}-shot, {metric_words(result, task)}{macro}, version {task.version}; "
         f"data: {task.source} (SHA-256 {task.data_sha256[:12]}), "
-        f"prompts: SHA-256 {task.prompts_sha256[:12]}"
+        f"prompts: SHA-256 {task.prompts_sha256[:12]}{_prefixed(task.execution)}"
     )
 
 
@@ -179,7 +181,7 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
     if alone := _uncompared(result):
         yield f"Not compared, as their documents have no spread to estimate from: {alone}."
     if result.pending_tasks:
-        yield f"Not evaluated yet: {', '.join(result.pending_tasks)}."
+        yield waiting_sentence(result)
     yield (
         f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
         f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."

@@ -69,6 +69,8 @@ class LengthControlled:
         model: The coefficient c.
         penalty: The C that cross-validation chose; draws are fitted with it.
         resamples: Draws of documents.
+        draws: The rate in each draw. Draws are the same for all models with the same documents, so
+            that those of two are pairs.
     """
 
     rate: Rate
@@ -77,6 +79,7 @@ class LengthControlled:
     model: float
     penalty: float | None
     resamples: int
+    draws: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,6 +141,7 @@ def length_controlled(
         model=float(fitted[2]),
         penalty=penalty,
         resamples=resamples,
+        draws=tuple(drawn),
     )
 
 

@@ -12,13 +12,20 @@ from typing import Final
 
 from ladder_eval.errors import RecordError
 from ladder_eval.results.decoding import decode
-from ladder_eval.results.score_records import POOLED, Comparison, Score, TaskRecord
+from ladder_eval.results.score_records import (
+    POOLED,
+    Comparison,
+    JudgementRecord,
+    Score,
+    TaskRecord,
+)
 from ladder_eval.results.speed_records import SpeedRecord
 
 __all__ = [
     "POOLED",
     "SCHEMA_VERSION",
     "Comparison",
+    "JudgementRecord",
     "ModelRecord",
     "Provenance",
     "PublishedRow",
@@ -29,7 +36,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 
@@ -170,7 +177,8 @@ class RunResult:
         published: What a paper prints for the models; never measured here.
         warnings: What a reader has to know before believing the numbers.
         average_tasks: Names of the tasks that the suite's average is of, evaluated here or not.
-        pending_tasks: Names of the suite's tasks that can't be evaluated yet.
+        pending_tasks: Names of tasks whose answers wait for a judge.
+        judgements: What judges said.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -189,6 +197,7 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     average_tasks: tuple[str, ...] = ()
     pending_tasks: tuple[str, ...] = ()
+    judgements: tuple[JudgementRecord, ...] = ()
 
 
 def to_json(result: RunResult) -> str:

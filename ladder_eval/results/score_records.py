@@ -6,7 +6,7 @@ Scores, differences and their intervals are fractions (0 to 1), except perplexit
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["POOLED", "Comparison", "Score", "TaskRecord"]
+__all__ = ["POOLED", "Comparison", "JudgementRecord", "Score", "TaskRecord"]
 
 POOLED: Final = "pooled"
 """The `Comparison.task` of a comparison over the pairs of all tasks."""
@@ -33,6 +33,7 @@ class TaskRecord:
             task has none.
         part: The `Score.part` that counts: "" for the whole task, or "macro" where its subjects
             count equally. Differences between models are over documents in either case.
+        execution: How programs were run that the models wrote; "" where there are none.
     """
 
     task: str
@@ -49,6 +50,7 @@ class TaskRecord:
     prompts_sha256: str
     filter: str = "none"
     part: str = ""
+    execution: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +84,47 @@ class Score:
     low: float | None = None
     high: float | None = None
     method: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgementRecord:
+    """What a judge said of one model's outputs beside a reference's; its figures belong together.
+
+    Attributes:
+        model: The model's name.
+        task: The task's name.
+        reference: Whose outputs they were compared with.
+        judge: The judge's name.
+        url: The judge's server.
+        prompt: Name of the prompt it was asked with, and its hash.
+        seed: Seed of the order in which outputs were shown.
+        documents: Instructions, each with a verdict.
+        win_rate: The raw win rate, a fraction.
+        win_rate_stderr: Its standard error.
+        lc_win_rate: The length-controlled one; None where it couldn't be had.
+        lc_win_rate_stderr: Its standard error.
+        why_not: Why there is none.
+        mean_length: The model's mean output in characters.
+        reference_mean_length: The reference's.
+        price: What all verdicts cost, where prices are known.
+    """
+
+    model: str
+    task: str
+    reference: str
+    judge: str
+    url: str
+    prompt: str
+    seed: int
+    documents: int
+    win_rate: float
+    win_rate_stderr: float | None
+    lc_win_rate: float | None
+    lc_win_rate_stderr: float | None
+    why_not: str | None
+    mean_length: float
+    reference_mean_length: float
+    price: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,7 @@ __all__ = [
     "find_runs",
     "read_result",
     "read_samples",
+    "slug",
 ]
 
 RESULT_NAME: Final = "results.json"
@@ -80,7 +81,7 @@ class RunFolder:
 
     def requests(self, name: str) -> RequestLog:
         """The log of answers under a name, such as a model's."""
-        return RequestLog(self.path / "requests" / f"{_slug(name)}.jsonl")
+        return RequestLog(self.path / "requests" / f"{slug(name)}.jsonl")
 
     def write_result(self, result: RunResult) -> None:
         """Write the result, which makes the folder a run.
@@ -208,7 +209,7 @@ def _reading(file: Path) -> Iterator[None]:
         ) from error
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     """A file name for any name; a hash keeps apart what replaced characters would make equal."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80]
     if plain == name:

@@ -19,7 +19,7 @@ from ladder_eval.harness.code.scoring import Scores, score
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.requests import RequestLog, request_key
 
-__all__ = ["RESULT_NAME", "VERDICTS_NAME", "Checked", "check", "run_name"]
+__all__ = ["RESULT_NAME", "VERDICTS_NAME", "Checked", "check", "run_name", "verdicts"]
 
 CODE_VERSION: Final = 1
 """Raised by whatever may change a verdict, so that old ones aren't taken for new ones."""
@@ -76,16 +76,35 @@ def check(
     workers: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Checked:
-    """Judge samples, several at a time, and write the result into a folder.
+    """Judge samples as `verdicts` does, and write the result into the same folder.
 
-    Each verdict is on disk before it counts, and is not computed twice. A program that took too
-    long runs again at the end, with no other beside it.
+    Raises:
+        DataError: If a canonical solution doesn't run.
+        RecordError: If the folder can't be written.
+    """
+    found = verdicts(samples, problems, sandbox, folder=folder, workers=workers, advance=advance)
+    return _finish(list(zip(samples, found, strict=True)), problems, sandbox, folder)
+
+
+def verdicts(
+    samples: Sequence[Sample],
+    problems: Problems,
+    sandbox: Sandbox,
+    *,
+    folder: Path,
+    workers: int,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[Verdict]:
+    """The verdict on each sample, several at a time.
+
+    Each is on disk before it counts, and is not computed twice. A program that took too long runs
+    again at the end, with no other beside it.
 
     Args:
         samples: Programs.
         problems: What they answer.
         sandbox: Where they run.
-        folder: Where verdicts and result are kept.
+        folder: Where verdicts are kept.
         workers: Programs that run at a time.
         advance: Called with the number of samples that have got their verdict.
 
@@ -113,17 +132,16 @@ def check(
         for key in late:
             log.append({key: verdict_on(wanted[key]).once_more().plain()})
             advance(1)
-        verdicts = [Verdict(**cast("dict[str, Any]", log.get(key))) for key in keys]
-    return _finish(list(zip(samples, verdicts, strict=True)), problems, sandbox, folder)
+        return [Verdict(**cast("dict[str, Any]", log.get(key))) for key in keys]
 
 
 def _finish(
-    verdicts: Sequence[tuple[Sample, Verdict]], problems: Problems, sandbox: Sandbox, folder: Path
+    found: Sequence[tuple[Sample, Verdict]], problems: Problems, sandbox: Sandbox, folder: Path
 ) -> Checked:
     by_problem: defaultdict[str, list[Verdict]] = defaultdict(list)
-    for sample, verdict in verdicts:
+    for sample, verdict in found:
         by_problem[sample.task_id].append(verdict)
-    checked = Checked(problems, sandbox, verdicts, score(by_problem, len(problems.by_id)))
+    checked = Checked(problems, sandbox, found, score(by_problem, len(problems.by_id)))
     atomic_write(folder / RESULT_NAME, json.dumps(checked.plain(), indent=1) + "\n")
     return checked
 

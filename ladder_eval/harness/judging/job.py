@@ -25,7 +25,9 @@ from ladder_eval.harness.judging.verdicts import preference
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.requests import RequestLog
 
-__all__ = ["judge", "score"]
+__all__ = ["ANNOTATIONS_NAME", "judge", "score"]
+
+ANNOTATIONS_NAME: Final = "annotations.json"
 
 QUIRK: Final = (
     "difficulties by row number of the file, as the leaderboard takes them: where rows are "
@@ -47,13 +49,15 @@ def judge(judging: Judging, bar: Callable[[int], Callable[[], None]]) -> Judgeme
     """
     outputs, reference = read_outputs(judging.outputs), read_outputs(judging.reference)
     pairs = pair_up(outputs, reference)
-    judging.lengths.files(len(pairs))  # files that don't fit are refused before anything is paid
-    asked = questions(pairs, judging.prompt, judging.server, judging.seed)
-    with VerdictLogs.open(judging.folder) as logs, JudgeClient(judging.server) as client:
+    judging.judge.lengths.files(
+        len(pairs)
+    )  # files that don't fit are refused before anything is paid
+    asked = questions(pairs, judging.judge.prompt, judging.judge.server, judging.judge.seed)
+    with VerdictLogs.open(judging.folder) as logs, JudgeClient(judging.judge.server) as client:
         missing = sum(question.key not in logs.answers for question in asked)
-        reasons = ask_all(asked, client, logs, judging.concurrency, bar(missing))
+        reasons = ask_all(asked, client, logs, judging.judge.concurrency, bar(missing))
         judgement, annotations = _judgement(judging, (outputs, reference), asked, logs, reasons)
-        write_annotations(judging.folder / "annotations.json", annotations)
+        write_annotations(judging.folder / ANNOTATIONS_NAME, annotations)
         atomic_write(judging.folder / "judgement.json", judgement_json(judgement))
     return judgement
 
@@ -90,17 +94,17 @@ def _judgement(
     annotations = Annotations(
         model=outputs.generator,
         reference=reference.generator,
-        annotator=judging.server.model,
+        annotator=judging.judge.server.model,
         rows=tuple(_annotation(question, logs.answers) for question in asked),
         expected=len(asked),
     )
     failures = {q.pair.instruction: reasons[q.key] for q in asked if q.key in reasons}
-    files = judging.lengths.files(len(asked))
+    files = judging.judge.lengths.files(len(asked))
     judgement = Judgement(
         model=outputs.generator,
         reference=reference.generator,
         judged=_judged(annotations, failures),
-        rates=rates_of(annotations, files, range(len(asked)), judging.lengths.why_not),
+        rates=rates_of(annotations, files, range(len(asked)), judging.judge.lengths.why_not),
         provenance=_provenance(judging, asked, logs),
     )
     return judgement, annotations
@@ -108,12 +112,12 @@ def _judgement(
 
 def _provenance(judging: Judging, asked: Sequence[Question], logs: VerdictLogs) -> Provenance:
     return Provenance(
-        judge=judging.server.model,
-        url=judging.server.url,
-        prompt=judging.prompt.name,
-        prompt_sha256=judging.prompt.sha256,
-        seed=judging.seed,
-        costs=costs_of([question.key for question in asked], logs, judging.prices),
+        judge=judging.judge.server.model,
+        url=judging.judge.server.url,
+        prompt=judging.judge.prompt.name,
+        prompt_sha256=judging.judge.prompt.sha256,
+        seed=judging.judge.seed,
+        costs=costs_of([question.key for question in asked], logs, judging.judge.prices),
     )
 
 

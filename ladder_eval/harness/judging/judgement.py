@@ -142,6 +142,8 @@ def judgement_json(judgement: Judgement) -> str:
     """A judgement as JSON; rates of an incomplete one stand under another name."""
     values = asdict(judgement)
     rates = values.pop("rates")
+    if rates and rates["length_controlled"]:
+        del rates["length_controlled"]["draws"]  # what they are of can be drawn again
     name = "rates" if judgement.judged.complete else "rates_of_judged_alone"
     return json.dumps({"status": judgement.judged.status, **values, name: rates}, indent=2) + "\n"
 

@@ -2,11 +2,15 @@
 
 import os
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import urlsplit
 
 from ladder_eval.errors import UsageError
 
-__all__ = ["Server", "api_key", "endpoint"]
+__all__ = ["KEY_NAME", "Server", "api_key", "endpoint"]
+
+KEY_NAME: Final = "OPENAI_API_KEY"
+"""The environment variable that a key is taken from unless another is named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +30,7 @@ class Server:
     url: str
     model: str
     key: str | None = field(default=None, repr=False)
-    key_name: str = "OPENAI_API_KEY"
+    key_name: str = KEY_NAME
     timeout_s: float = 60
     attempts: int = 6
     first_wait_s: float = 1
