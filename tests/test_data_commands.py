@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from code_release import write_releases
 from test_cli import invoke, refused, table
 
 
@@ -43,6 +44,30 @@ def test_each_split_is_listed_with_who_has_it(tiny_data):
     rows = listed("--data-dir", tiny_data)
     assert rows["baber/piqa", "validation"][1:3] == ["20", str(tiny_data)]
     assert rows["allenai/ai2_arc", "ARC-Easy/validation"][1:3] == ["30", str(tiny_data)]
+
+
+def test_releases_are_listed_with_who_has_them(tmp_path):
+    data = write_releases(tmp_path / "data")
+    rows = listed()
+    assert rows["evalplus/mbppplus", "test"][:3] == [
+        "378",
+        "0",
+        "no; evalplus' release MbppPlus v0.2.0 on GitHub",
+    ]
+    rows = listed("--data-dir", data)
+    assert rows["evalplus/mbppplus", "test"][1:3] == ["3", str(data)]
+
+
+def test_releases_are_fetched_verified_and_packed(tmp_path):
+    names = ("evalplus/humanevalplus", "evalplus/mbppplus")
+    data = write_releases(tmp_path / "data")
+    done = invoke("data", "fetch", *names, "--data-dir", data)
+    assert done.stdout == "At hand: 2 splits with 6 rows.\n"
+    invoke("data", "pack", "out", *names, "--data-dir", data)
+    done = invoke("data", "verify", *names, "--data-dir", "out")
+    assert "test 164 3 subset of 164 out" in table(done.stdout)["evalplus/humanevalplus"]
+    sentence = refused("data", "fetch", *names)
+    assert sentence.count("can't be fetched") == 2
 
 
 def test_data_that_cannot_be_fetched_is_a_sentence(tiny_data):

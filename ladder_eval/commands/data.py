@@ -38,8 +38,8 @@ def data_fetch(
         from ladder_eval.harness.catalogue import load
         from ladder_eval.harness.data.wanted import wanted_splits
 
-        wanted = wanted_splits(names or ["quick"])
-        found = load(wanted, _data_sources(data_dir, prefer_hub))
+        sources = _data_sources(data_dir, prefer_hub)
+        found = load(wanted_splits(names or ["quick"]), sources)
         rows = sum(len(split.rows) for split in found.values())
         splits = "1 split" if len(found) == 1 else f"{len(found)} splits"
         typer.echo(f"At hand: {splits} with {rows:,} rows.")

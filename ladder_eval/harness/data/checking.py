@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ladder_eval.harness.data.benchmarks import benchmark_of
-from ladder_eval.harness.data.contents import content_sha256, official_content
+from ladder_eval.harness.data.contents import loaded_sha256, official_content
 from ladder_eval.harness.data.finding import Finder
 from ladder_eval.harness.data.resources import RESOURCES, Resource, places
 from ladder_eval.harness.data.splits import DataSources, LoadedSplit, Split
@@ -111,8 +111,7 @@ def verdict(split: Split, loaded: LoadedSplit) -> str:
         return f"{DIFFERS}: more rows than there are"
     if content.sha256 is None:
         return "as many rows; no hash is known"
-    same = content_sha256(loaded.rows) == content.sha256
-    return OK if same else f"{DIFFERS} in content"
+    return OK if loaded_sha256(loaded) == content.sha256 else f"{DIFFERS} in content"
 
 
 def _unreadable(split: Split, reason: str) -> Checked:

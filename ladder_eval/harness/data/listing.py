@@ -57,6 +57,8 @@ def _where(sources: Sequence[str], data_dir: Path | None) -> str:
 
 
 def _offered(benchmark: Benchmark, key: str) -> str:
+    if benchmark.release:
+        return f"no; {benchmark.release.source} on GitHub"
     config, _, name = key.rpartition("/")
     wheels = [str(pack.wheel) for pack in benchmark.packs if pack.holds(config, name)]
     return f"no; the Hub or {' or '.join(wheels)}" if wheels else "no; the Hub alone"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from ladder_eval.errors import DataError, UsageError
 from ladder_eval.fetch import sha256_file
 from ladder_eval.harness.data.benchmarks import benchmark_of
 from ladder_eval.harness.data.checking import resource_names
-from ladder_eval.harness.data.contents import content_sha256, official_content
+from ladder_eval.harness.data.contents import loaded_sha256, official_content
 from ladder_eval.harness.data.files import read_rows
+from ladder_eval.harness.data.releases import write_release
 from ladder_eval.harness.data.resources import RESOURCES, Resource, copy_resource, provide
 from ladder_eval.harness.data.splits import DataSources, LoadedSplit, Split
 from ladder_eval.models.new_folder import new_folder
@@ -69,11 +71,9 @@ def sorted_items(loaded: Mapping[Split, LoadedSplit]) -> Iterable[tuple[Split, L
 
 def _write_split(folder: Path, split: Split, loaded: LoadedSplit) -> dict[str, Any]:
     benchmark = benchmark_of(split.hub_id)
-    place = f"{benchmark.name}/{split.config or 'default'}/{split.name}.parquet"
-    (folder / place).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(loaded.rows.data.table, folder / place, compression="zstd")
-    digest = content_sha256(loaded.rows)
-    if content_sha256(read_rows([folder / place])) != digest:
+    digest = loaded_sha256(loaded)
+    place, written = _write_loaded(folder, split, loaded)
+    if loaded_sha256(written) != digest:
         raise DataError(f"{split} was not read back as it was written; report this.")
     official = official_content(split)
     return {
@@ -89,6 +89,18 @@ def _write_split(folder: Path, split: Split, loaded: LoadedSplit) -> dict[str, A
         "licence": benchmark.licence,
         "revision": benchmark.revision,
     }
+
+
+def _write_loaded(folder: Path, split: Split, loaded: LoadedSplit) -> tuple[str, LoadedSplit]:
+    """Write a split as a file of its rows, or the release that it is from, and read it back."""
+    benchmark = benchmark_of(split.hub_id)
+    if benchmark.release and loaded.file:
+        place = write_release(benchmark.release, loaded.file, folder)
+        return place, replace(loaded, file=folder / place)
+    place = f"{benchmark.name}/{split.config or 'default'}/{split.name}.parquet"
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(loaded.rows.data.table, folder / place, compression="zstd")
+    return place, replace(loaded, rows=read_rows([folder / place]))
 
 
 def _write_resource(folder: Path, resource: Resource, root: Path) -> dict[str, Any]:
