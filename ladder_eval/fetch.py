@@ -48,7 +48,7 @@ class NoFileError(FetchError):
 
 
 class UnreachableError(FetchError):
-    """A Hub that doesn't answer, so that asking it for anything else is in vain."""
+    """A Hub or server that doesn't answer, so that asking it for anything else is in vain."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

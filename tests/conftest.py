@@ -10,6 +10,7 @@ from huggingface_hub import constants
 from tiny_checkpoint import write_checkpoint
 
 from ladder_eval.fetch import is_fetched
+from ladder_eval.harness.data import releases
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.registry import SMOLLM2_135M_INSTRUCT
 from ladder_eval.models.selection import SelectedModel, select
@@ -24,10 +25,12 @@ def one_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def no_hub(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The Hub is never asked, and what a user's own cache of it holds is not seen."""
+    """Neither Hub nor GitHub is ever asked, and what a user's own caches hold is not seen."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # for processes that a test starts
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.getbasetemp() / "no_hub"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setattr(releases, "CACHE_DIR", str(tmp_path_factory.getbasetemp() / "no_evalplus"))
 
 
 @pytest.fixture(scope="session")

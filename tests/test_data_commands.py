@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from code_release import write_releases
 from test_cli import invoke, refused, table
 
 
@@ -43,6 +44,44 @@ def test_each_split_is_listed_with_who_has_it(tiny_data):
     rows = listed("--data-dir", tiny_data)
     assert rows["baber/piqa", "validation"][1:3] == ["20", str(tiny_data)]
     assert rows["allenai/ai2_arc", "ARC-Easy/validation"][1:3] == ["30", str(tiny_data)]
+
+
+def test_releases_and_length_files_are_listed_with_who_has_them(tmp_path):
+    data = write_releases(tmp_path / "data")
+    rows = listed()
+    assert rows["evalplus/mbppplus", "test"][:3] == [
+        "378",
+        "0",
+        "no; evalplus' release MbppPlus v0.2.0 on GitHub",
+    ]
+    assert rows["tatsu-lab/alpaca_eval", "length control"][:3] == ["2", "0", "no; the Hub alone"]
+    (data / "alpaca_eval").mkdir()
+    for name in ("df_gamed.csv", "instruction_difficulty.csv"):
+        (data / "alpaca_eval" / name).touch()
+    rows = listed("--data-dir", data)
+    assert rows["evalplus/mbppplus", "test"][1:3] == ["3", str(data)]
+    assert rows["tatsu-lab/alpaca_eval", "length control"][:3] == ["2", "2", str(data)]
+
+
+def test_releases_are_fetched_verified_and_packed(tmp_path):
+    names = ("evalplus/humanevalplus", "evalplus/mbppplus")
+    data = write_releases(tmp_path / "data")
+    done = invoke("data", "fetch", *names, "--data-dir", data)
+    assert done.stdout == "At hand: 2 splits with 6 rows.\n"
+    invoke("data", "pack", "out", *names, "--data-dir", data)
+    done = invoke("data", "verify", *names, "--data-dir", "out")
+    assert "test 164 3 subset of 164 out" in table(done.stdout)["evalplus/humanevalplus"]
+    sentence = refused("data", "fetch", *names)
+    assert sentence.count("can't be fetched") == 2
+
+
+def test_length_files_that_cannot_be_had_stop_nothing(tmp_path):
+    folder = tmp_path / "data" / "alpaca_eval" / "alpaca_eval_gpt4_baseline"
+    folder.mkdir(parents=True)
+    (folder / "eval.jsonl").write_text('{"instruction": "Sing."}\n')
+    done = invoke("data", "fetch", "tatsu-lab/alpaca_eval", "--data-dir", tmp_path / "data")
+    assert (done.exit_code, done.stdout) == (0, "At hand: 1 split with 1 rows.\n")
+    assert "length control are left out" in done.stderr
 
 
 def test_data_that_cannot_be_fetched_is_a_sentence(tiny_data):

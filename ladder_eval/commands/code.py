@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,8 @@ def code_check(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="evalplus' release file, or a folder with it.", show_default="evalplus' cache"
+            help="evalplus' release file, or a folder with it.",
+            show_default="a cache, else GitHub",
         ),
     ] = None,
     execute_code: ExecuteCode = None,
@@ -59,7 +61,7 @@ def code_check(
         terminal = Terminal()
         sandbox = find_sandbox(unsafe=bool(unsafe_execution))
         with terminal.working("reading samples"):
-            problems = read_problems(dataset, data)
+            problems = read_problems(dataset, _release_file(dataset, data, terminal.say))
             found = read_samples(samples, problems)
         folder = output_dir / run_name(samples, found, problems, sandbox)
         with terminal.programs(len(found)) as bar:
@@ -73,6 +75,20 @@ def code_check(
             )
         _print(checked, as_json=json)
         terminal.say(f"Everything is in {folder}; the same command again runs nothing twice.")
+
+
+def _release_file(dataset: str, data: Path | None, notify: Callable[[str], None]) -> Path:
+    """The file given, or one in the folder given or wherever else releases are."""
+    from ladder_eval.harness.code.problems import release_of
+    from ladder_eval.harness.data.releases import release_file
+    from ladder_eval.harness.data.splits import DataSources
+
+    release = release_of(dataset)
+    if data is not None and not data.exists():
+        raise UsageError(f"{data} doesn't exist; correct --data.")
+    if data is not None and data.is_file():
+        return data
+    return release_file(release, DataSources(data_dir=data, notify=notify))
 
 
 def _print(checked: "Checked", *, as_json: bool) -> None:

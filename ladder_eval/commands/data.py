@@ -36,10 +36,13 @@ def data_fetch(
     """Get the data of suites into the cache, so that a run needs no network."""
     with sentences(interrupted="what was fetched is kept"):
         from ladder_eval.harness.catalogue import load
+        from ladder_eval.harness.data.length_files import length_files_if_any, need_length_files
         from ladder_eval.harness.data.wanted import wanted_splits
 
-        wanted = wanted_splits(names or ["quick"])
-        found = load(wanted, _data_sources(data_dir, prefer_hub))
+        sources = _data_sources(data_dir, prefer_hub)
+        found = load(wanted_splits(names or ["quick"]), sources)
+        if need_length_files(found):
+            length_files_if_any(sources)
         rows = sum(len(split.rows) for split in found.values())
         splits = "1 split" if len(found) == 1 else f"{len(found)} splits"
         typer.echo(f"At hand: {splits} with {rows:,} rows.")

@@ -34,7 +34,7 @@ _TASKS = (
     *("task", "data set", "split", "official rows", "shots", "examples"),
     *("metric", "filter", "normalised", "also recorded", "in the average"),
 )
-_DATA = ("data set", "licence", "revision", "official rows", "wheels")
+_DATA = ("data set", "licence", "revision", "official rows", "wheels or release")
 
 
 def page() -> str:
@@ -92,8 +92,9 @@ def _examples(part: TaskPart) -> str:
 def _data(benchmark: Benchmark) -> tuple[object, ...]:
     rows = ", ".join(f"{split} {count:,}" for split, count in benchmark.rows.items())
     wheels = ", ".join(dict.fromkeys(str(pack.wheel) for pack in benchmark.packs))
+    others = benchmark.release.file_name if benchmark.release else wheels
     revision = (benchmark.revision or "newest")[:12]
-    return benchmark.hub_id, benchmark.licence, revision, rows, wheels or "—"
+    return benchmark.hub_id, benchmark.licence, revision, rows, others or "—"
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -57,7 +57,7 @@ def _sentence(missing: Mapping[Split, Missing], refused: Mapping[str, str]) -> s
     names = ", ".join(filter(None, [_names(missing), *refused]))
     said = [reason for why in missing.values() for reason in why.reasons]
     reasons = " ".join(dict.fromkeys([*said, *refused.values()]))
-    unpacked = _names(split for split, why in missing.items() if not why.packed)
+    unpacked = _names(split for split, why in missing.items() if why.hub_alone)
     nowhere = f"No wheel holds {unpacked}: it takes the Hub, or --data-dir. " if unpacked else ""
     return (
         f"Missing data: {names}. {reasons} {nowhere}Where there is a network, `ladder-eval data "

@@ -64,7 +64,7 @@ def test_table_of_contents_agrees_with_the_table_of_data_sets():
     known = contents._table()
     splits = {split for benchmark in BENCHMARKS.values() for split in benchmark.splits()}
     assert known.keys() <= splits
-    assert len(known) == 195
+    assert len(known) == 193
     for split, content in known.items():
         assert len(bytes.fromhex(content.sha256)) == 32
         if split.hub_id != "cais/mmlu":

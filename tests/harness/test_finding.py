@@ -129,11 +129,6 @@ def test_all_configurations_come_in_one_request(hub, monkeypatch):
             "openai_humaneval/test-00000-of-00001.parquet",
             parquet([{"a": 1}]),
         ),
-        (
-            Split("evalplus/humanevalplus", "", "test"),
-            "data/test-00000-of-00001-5973903632b82d40.parquet",
-            parquet([{"a": 1}]),
-        ),
     ],
     ids=lambda value: str(value) if isinstance(value, Split) else "",
 )

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ladder_eval.harness.code.checking import Checked
-from ladder_eval.harness.code.problems import DATASETS
 from ladder_eval.harness.code.scoring import Score
+from ladder_eval.harness.data.releases import RELEASES
 
 __all__ = ["HEADINGS", "rows", "sentences_about", "title"]
 
@@ -13,10 +13,10 @@ HEADINGS = ("tests", "score", "%", "95 % interval")
 
 def title(checked: Checked) -> str:
     """What was scored, and on how much of it."""
-    name, release = DATASETS[checked.problems.dataset]
+    release = RELEASES[checked.problems.dataset]
     scores = checked.scores
     share = f"{scores.problems} of {scores.of}" if scores.subset else f"{scores.of}"
-    return f"{name} {release}: {share} problems, {scores.samples} samples"
+    return f"{release}: {share} problems, {scores.samples} samples"
 
 
 def rows(checked: Checked) -> list[tuple[str, ...]]:

@@ -1,32 +1,23 @@
 """Problems and tests, from the release files of HumanEval+ and MBPP+."""
 
-import gzip
 import hashlib
 import io
 import json
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from evalplus.data.humaneval import HUMANEVAL_PLUS_VERSION
-from evalplus.data.mbpp import MBPP_PLUS_VERSION, mbpp_deserialize_inputs
-from evalplus.data.utils import CACHE_DIR, get_dataset_metadata
+from evalplus.data.mbpp import mbpp_deserialize_inputs
 from evalplus.eval import MBPP_OUTPUT_NOT_NONE_TASKS
 
 from ladder_eval.errors import DataError, UsageError
+from ladder_eval.harness.data.releases import RELEASES, Release, read_release
 
-__all__ = ["DATASETS", "DatasetName", "Level", "Problem", "Problems", "read_problems"]
+__all__ = ["DatasetName", "Level", "Problem", "Problems", "read_problems", "release_of"]
 
 DatasetName = Literal["humaneval", "mbpp"]
 Level = Literal["base", "plus"]
-
-DATASETS: Final[Mapping[str, tuple[str, str]]] = {
-    "humaneval": ("HumanEvalPlus", HUMANEVAL_PLUS_VERSION),
-    "mbpp": ("MbppPlus", MBPP_PLUS_VERSION),
-}
-"""Name of the release file, and the version that the installed evalplus takes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,61 +68,38 @@ class Problems:
     by_id: Mapping[str, Problem]
 
 
-def read_problems(dataset: str, data: Path | None) -> Problems:
-    """Read a release file: the one given, one in the folder given, or evalplus' own copy.
+def release_of(dataset: str) -> Release:
+    """The release of a data set that is called as evalplus calls it.
 
     Raises:
         UsageError: If there's no such data set.
-        DataError: If the file is absent, damaged, or something else.
     """
-    if dataset not in DATASETS:
-        raise UsageError(f"There's no data set {dataset!r}; take {' or '.join(DATASETS)}.")
-    place = _find(dataset, data)
-    content = _content(place)
+    if dataset not in RELEASES:
+        raise UsageError(f"There's no data set {dataset!r}; take {' or '.join(RELEASES)}.")
+    return RELEASES[dataset]
+
+
+def read_problems(dataset: str, path: Path) -> Problems:
+    """Read a release file.
+
+    Raises:
+        UsageError: If there's no such data set.
+        DataError: If the file is damaged, or something else.
+    """
+    release = release_of(dataset)
+    content = read_release(path)
     name: DatasetName = "mbpp" if dataset == "mbpp" else "humaneval"
     try:
         rows = [json.loads(line) for line in io.BytesIO(content) if line.strip()]
         by_id = {row["task_id"]: _problem(name, row) for row in rows}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{place} isn't evalplus' {DATASETS[dataset][0]} ({type(error).__name__}: {error}); "
-            f"get it again from {_url(dataset)}."
+            f"{path} isn't evalplus' {release.title} ({type(error).__name__}: {error}); "
+            f"get it again from {release.url}."
         ) from error
     if not by_id:
-        raise DataError(f"{place} is empty; get it again from {_url(dataset)}.")
+        raise DataError(f"{path} is empty; get it again from {release.url}.")
     return Problems(name, hashlib.sha256(content).hexdigest(), by_id)
-
-
-def _find(dataset: str, data: Path | None) -> Path:
-    if data is not None and data.is_file():
-        return data
-    title, version = DATASETS[dataset]
-    if data is None:
-        places: Iterable[Path] = [Path(CACHE_DIR) / f"{title}-{version}.jsonl"]
-    else:
-        names = [f"{title}{part}.jsonl{end}" for part in ("", f"-{version}") for end in ("", ".gz")]
-        folders = (data, data / "evalplus", data / "evalplus_native")
-        places = [folder / name for folder in folders for name in names]
-    for place in places:
-        if place.is_file():
-            return place
-    where = f"{data} has no" if data else "evalplus' cache has no"
-    raise DataError(
-        f"{where} {title}.jsonl.gz; get it from {_url(dataset)}, and name it with --data."
-    )
-
-
-def _url(dataset: str) -> str:
-    title, version = DATASETS[dataset]
-    return str(get_dataset_metadata(title, version, False)[0])
-
-
-def _content(place: Path) -> bytes:
-    try:
-        content = place.read_bytes()
-        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{place} can't be read ({error}); get it again.") from error
 
 
 def _problem(dataset: DatasetName, row: Mapping[str, Any]) -> Problem:

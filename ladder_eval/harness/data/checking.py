@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ladder_eval.harness.data.benchmarks import benchmark_of
-from ladder_eval.harness.data.contents import content_sha256, official_content
+from ladder_eval.harness.data.contents import loaded_sha256, official_content
 from ladder_eval.harness.data.finding import Finder
+from ladder_eval.harness.data.length_files import (
+    SHA256,
+    LengthFolder,
+    alpaca_eval,
+    length_files_at_hand,
+    need_length_files,
+)
 from ladder_eval.harness.data.resources import RESOURCES, Resource, places
 from ladder_eval.harness.data.splits import DataSources, LoadedSplit, Split
 
@@ -54,7 +61,8 @@ def check(splits: Iterable[Split], sources: DataSources) -> list[Checked]:
     checked += [_unreadable(split, reason) for split, reason in finder.damaged.items()]
     for name in resource_names(wanted):
         checked += _resource(RESOURCES[name], sources)
-    return checked
+    length = length_files_at_hand(sources) if need_length_files(wanted) else None
+    return [*checked, _length_files(length, sources)] if length else checked
 
 
 def resource_names(splits: Iterable[Split]) -> list[str]:
@@ -111,8 +119,7 @@ def verdict(split: Split, loaded: LoadedSplit) -> str:
         return f"{DIFFERS}: more rows than there are"
     if content.sha256 is None:
         return "as many rows; no hash is known"
-    same = content_sha256(loaded.rows) == content.sha256
-    return OK if same else f"{DIFFERS} in content"
+    return OK if loaded_sha256(loaded) == content.sha256 else f"{DIFFERS} in content"
 
 
 def _unreadable(split: Split, reason: str) -> Checked:
@@ -139,6 +146,16 @@ def _resource(resource: Resource, sources: DataSources) -> Iterator[Checked]:
         )
         if intact:
             return
+
+
+def _length_files(found: LengthFolder, sources: DataSources) -> Checked:
+    return Checked(
+        split=Split(alpaca_eval().hub_id, "", "length control"),
+        official=len(SHA256),
+        rows=len(SHA256),
+        verdict=OK if found.are_official else f"{DIFFERS} in content",
+        place=_place(found.source, sources),
+    )
 
 
 def _place(source: str, sources: DataSources) -> str:

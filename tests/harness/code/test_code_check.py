@@ -4,6 +4,8 @@ import json
 
 import pytest
 from code_problems import SMALL, row, sandbox_or_skip, write_lines
+from code_release import RIGHT as PROGRAMS
+from code_release import write_releases
 from typer.testing import CliRunner
 
 from ladder_eval.__main__ import app
@@ -105,6 +107,29 @@ def test_consent_comes_before_anything_else(tmp_path, monkeypatch):
     monkeypatch.setattr(sandboxes, "find_sandbox", None)
     code, _, err = invoke(tmp_path / "absent.jsonl", "--dataset", "nothing")
     assert (code, "pass --execute-code" in err, err.count(".")) == (2, True, 1)
+
+
+def test_a_release_is_a_file_or_in_a_folder_or_told_how_to_get(tmp_path, monkeypatch):
+    monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    data = write_releases(tmp_path / "data")
+    rows = [{"task_id": name, "solution": code} for name, code in PROGRAMS.items()]
+    samples = write_lines(tmp_path / "s.jsonl", [r for r in rows if "Mbpp" in r["task_id"]])
+    options = (samples, "--dataset", "mbpp", "--execute-code", "--unsafe-execution")
+    outputs = [
+        invoke(*options, "--data", place, "--json")
+        for place in (data, data / "evalplus" / "MbppPlus.jsonl.gz")
+    ]
+    assert outputs[0][:2] == outputs[1][:2]
+    assert [one["value"] for one in json.loads(outputs[0][1])["scores"]] == [1.0, 1.0]
+    code, _, err = invoke(*options, "--data", tmp_path / "nowhere")
+    assert (code, err) == (2, f"ladder-eval: {tmp_path}/nowhere doesn't exist; correct --data.")
+    code, _, err = invoke(*options)
+    assert (code, "MbppPlus.jsonl.gz can't be fetched" in err, "or get the file" in err) == (
+        2,
+        True,
+        True,
+    )
 
 
 def test_without_bubblewrap_it_says_what_to_do(tmp_path, problems, monkeypatch):

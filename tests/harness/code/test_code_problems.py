@@ -17,18 +17,12 @@ def release(tmp_path):
     return write_lines(tmp_path / "HumanEvalPlus.jsonl", [row(0), row(1)])
 
 
-def test_a_file_a_folder_and_evalplus_own_cache_are_read(release, tmp_path, monkeypatch):
+def test_problems_of_a_file_packed_or_not(release, tmp_path):
     found = read_problems("humaneval", release)
     assert list(found.by_id) == ["HumanEval/0", "HumanEval/1"]
     assert found.by_id["HumanEval/0"].inputs["plus"] == [[-3], [10**30]]
-    assert read_problems("humaneval", tmp_path) == found
-    folder = tmp_path / "data" / "evalplus"
-    folder.mkdir(parents=True)
-    (folder / "HumanEvalPlus.jsonl.gz").write_bytes(gzip.compress(release.read_bytes()))
-    assert read_problems("humaneval", tmp_path / "data") == found
-    monkeypatch.setattr(module, "CACHE_DIR", str(tmp_path))
-    release.rename(tmp_path / "HumanEvalPlus-v0.1.10.jsonl")
-    assert read_problems("humaneval", None) == found
+    (tmp_path / "packed").write_bytes(gzip.compress(release.read_bytes()))
+    assert read_problems("humaneval", tmp_path / "packed") == found
 
 
 def test_mbpp_gets_the_types_that_json_lacks(tmp_path):
@@ -50,15 +44,10 @@ def plain_base_inputs(monkeypatch):
     )
 
 
-def test_what_is_absent_damaged_or_unknown_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "CACHE_DIR", str(tmp_path / "none"))
-    with pytest.raises(UsageError, match="humaneval or mbpp"):
-        read_problems("apps", None)
-    with pytest.raises(DataError, match=r"get it from https://.*HumanEvalPlus\.jsonl\.gz.*--data"):
-        read_problems("humaneval", None)
-    with pytest.raises(DataError, match="has no MbppPlus"):
-        read_problems("mbpp", tmp_path)
+def test_what_is_damaged_or_unknown_is_one_sentence(tmp_path):
     odd = tmp_path / "odd.jsonl"
+    with pytest.raises(UsageError, match="humaneval or mbpp"):
+        read_problems("apps", odd)
     for content in (b"", b"[1]\n", b'{"task_id": 1}\n', b"\x1f\x8b\x00", b"{", b"\xff\xfe"):
         odd.write_bytes(content)
         with pytest.raises(DataError, match=r"odd\.jsonl"):
