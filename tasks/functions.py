@@ -26,6 +26,8 @@ _NUMBER = re.compile(
 )
 _LONGEST_NUMBER = 60  # characters; no answer is longer
 
+_PASS_AT = (1, 10, 100)
+
 
 def gsm8k_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """For GSM8K: `process_results: !function functions.gsm8k_results`.
@@ -128,3 +130,36 @@ def ifeval_instruction_accuracy(items: Sequence[Sequence[bool]]) -> float:
     """
     answers = [each for prompt in items for each in prompt]
     return sum(answers) / len(answers)
+
+
+def program_results(
+    doc: Mapping[str, Any], results: Sequence[Sequence[Mapping[str, str]]]
+) -> dict[str, float]:
+    """For programs: `process_results: !function functions.program_results`.
+
+    pass@k of one problem, 1 - C(n - c, k) / C(n, k) with c of its n samples passing (Chen et al.,
+    arXiv 2107.03374, section 2.1), for each k of 1, 10 and 100 that there are samples for. With
+    `base_` before it, only evalplus' base tests count.
+
+    Args:
+        doc: A problem.
+        results: The verdicts on its samples, with the outcome of `base` and of all tests, `plus`.
+    """
+    from evalplus.eval import estimate_pass_at_k  # noqa: PLC0415 - takes seconds
+
+    (found,) = results
+    right = {level: sum(each[level] == "pass" for each in found) for level in ("plus", "base")}
+    return {
+        f"{prefix}pass@{k}": float(estimate_pass_at_k([len(found)], [right[level]], k)[0])
+        for prefix, level in (("", "plus"), ("base_", "base"))
+        for k in _PASS_AT
+        if k <= len(found)
+    }
+
+
+def unjudged_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """For outputs: `process_results: !function functions.unjudged_results`.
+
+    None: what an output is worth, a judge will say.
+    """
+    return {}

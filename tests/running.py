@@ -26,6 +26,14 @@ class Quiet:
     def rounds(self, total):
         yield Quiet()
 
+    @contextmanager
+    def programs(self, total):
+        yield Quiet()
+
+    @contextmanager
+    def judging(self):
+        yield lambda total: lambda: None
+
     def start(self, tokens):
         pass
 

@@ -23,7 +23,6 @@ from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
-from ladder_eval.harness.judging.task import JudgedTask
 from ladder_eval.harness.stopping import settings_of
 from ladder_eval.harness.suites import OUTPUTS, PROGRAMS, Suite, SuiteTask, TaskPart
 
@@ -285,7 +284,7 @@ def _kind(part: TaskPart) -> type[FewShotTask]:
         from ladder_eval.harness.code.task import CodeTask  # noqa: PLC0415
 
         return CodeTask
-    return JudgedTask if answers == OUTPUTS else FewShotTask
+    return FewShotTask
 
 
 def _require_examples(part: TaskPart, lm_task: FewShotTask) -> None:

@@ -19,8 +19,9 @@ def waiting_sentence(result: RunResult) -> str:
     if not result.pending_tasks:
         return ""
     names = " and ".join(result.pending_tasks)
+    verb = "waits" if len(result.pending_tasks) == 1 else "wait"
     return (
-        f"{names} waits for a judge; `ladder-eval judge` with this run's folder, --judge-url and "
+        f"{names} {verb} for a judge: `ladder-eval judge` with this run's folder, --judge-url and "
         "--judge-model finishes it."
     )
 

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import time
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -13,7 +14,7 @@ from ladder_eval.errors import UsageError
 from ladder_eval.harness.judging import asking, client, job
 from ladder_eval.harness.judging.client import JudgeError
 from ladder_eval.harness.judging.costs import Prices
-from ladder_eval.harness.judging.options import Judging
+from ladder_eval.harness.judging.options import Judge, Judging
 from ladder_eval.harness.judging.prompts import parse_prompt
 from ladder_eval.harness.judging.server import Server, api_key, endpoint
 
@@ -34,10 +35,12 @@ def judging(files, judge, **changes):
     return Judging(
         outputs=files / "model.json",
         reference=files / "ref.json",
-        server=Server(url=judge.url, model="judge-1", **server),
-        prompt=parse_prompt(PROMPT, "test"),
+        judge=Judge(
+            server=Server(url=judge.url, model="judge-1", **server),
+            prompt=parse_prompt(PROMPT, "test"),
+            **changes,
+        ),
         out=files / "out",
-        **changes,
     )
 
 
@@ -196,9 +199,8 @@ def test_answers_are_not_taken_for_another_judges_or_of_other_outputs(files):
         run(judging(files, judge))
         assert sum(judge.requests.values()) == N + 1
         options = judging(files, judge)
-        other = Server(url=judge.url, model="judge-2", first_wait_s=0)
-        run(Judging(outputs=options.outputs, reference=options.reference, server=other,
-                    prompt=options.prompt, out=options.out))  # fmt: skip
+        server = Server(url=judge.url, model="judge-2", first_wait_s=0)
+        run(replace(options, judge=replace(options.judge, server=server)))
     assert sum(judge.requests.values()) == 2 * N + 1
 
 

@@ -17,7 +17,14 @@ from ladder_eval.harness.listings import (
     suite_rows,
     task_rows,
 )
-from ladder_eval.harness.suites import load_suite, suite_names, suite_of, task_names
+from ladder_eval.harness.suites import (
+    OUTPUTS,
+    PROGRAMS,
+    load_suite,
+    suite_names,
+    suite_of,
+    task_names,
+)
 from ladder_eval.harness.task_files import with_functions
 
 QUICK = ["arc_easy", "arc_challenge", "hellaswag", "piqa"]
@@ -40,7 +47,8 @@ def test_quick_has_its_eight_tasks(quick):
     splits = {task.name: task.parts[0].evaluated.name for task in quick.tasks}
     assert {name for name in splits if splits[name] != "validation"} == {"mmlu"}
     assert quick.average == tuple(QUICK)
-    assert (quick.pending, quick.apply_chat_template, quick.incomplete) == ((), False, None)
+    assert (quick.answering(OUTPUTS), quick.answering(PROGRAMS)) == ((), ())
+    assert not quick.apply_chat_template
 
 
 def test_all_suites_and_tasks_are_known():
@@ -51,7 +59,7 @@ def test_all_suites_and_tasks_are_known():
 def test_every_task_of_every_suite_resolves():
     for name in suite_names():
         suite = load_suite(name)
-        assert set(suite.pending) < set(suite.average) <= {*suite.pending, *names(suite)}
+        assert set(suite.average) <= set(names(suite))
         for task in suite.tasks:
             assert task.headline in task.metrics
             for part in task.parts:
@@ -93,8 +101,8 @@ def test_paper_suites_are_as_published():
     assert len(adapted.average) == 9
     assert "truthfulqa_mc2" in names(adapted)
     assert "truthfulqa_mc2" not in adapted.average
-    assert adapted.pending == ("humaneval_plus", "alpaca_eval")
-    assert adapted.incomplete.endswith("its average is incomplete, of 7 of 9 tasks.")
+    assert adapted.answering(PROGRAMS) == ("humaneval_plus",)
+    assert adapted.answering(OUTPUTS) == ("alpaca_eval",)
     assert all(sentence.endswith(".") for sentence in (*scratch.inferred, *adapted.inferred))
 
 
@@ -211,7 +219,9 @@ def test_unknown_suite_is_a_sentence(name):
 
 @pytest.mark.parametrize("names", [["arc_easy", "arc"], ["quick"], ["mmlu_anatomy"]])
 def test_unknown_task_is_a_sentence(names):
-    with pytest.raises(UsageError, match=f"Unknown task '{names[-1]}'; known are arc_challenge, "):
+    with pytest.raises(
+        UsageError, match=f"Unknown task '{names[-1]}'; known are alpaca_eval, arc_challenge, "
+    ):
         suite_of(names)
 
 
@@ -242,7 +252,27 @@ def test_listed_tasks_are_those_of_the_suites(tiny_data, tmp_path, monkeypatch):
     assert rows["gsm8k", ALONE]["headline"] == "exact_match,strict-match"
 
 
-def test_listed_suites_say_what_is_pending():
+def test_listed_suites_say_what_they_are_of():
     rows = {row[0]: dict(zip(SUITE_HEADINGS, row, strict=True)) for row in suite_rows()}
-    assert rows["paper-adapted"]["tasks"] == "8 (2 pending)"
+    assert rows["paper-adapted"]["tasks"] == 10
     assert (rows["quick"]["documents"], rows["llama-3.1"]["chat template"]) == ("40 a task", "yes")
+
+
+def test_programs_are_completed_or_asked_for_in_the_chat_template():
+    """evalplus' stop strings end completions; in the chat template the whole answer counts."""
+    (plain,) = suite_of(["humaneval_plus_sampled"]).tasks
+    (chat,) = suite_of(["humaneval_plus_sampled"]).for_chat().tasks
+    assert plain.parts[0].config["doc_to_text"] == "{{prompt}}"
+    assert "\ndef " in plain.parts[0].config["generation_kwargs"]["until"]
+    assert chat.parts[0].config["doc_to_text"].startswith("Write the Python function")
+    asked = plain.parts[0].config["generation_kwargs"]
+    assert chat.parts[0].config["generation_kwargs"] == asked | {"until": []}
+    assert (asked["temperature"], plain.parts[0].config["repeats"]) == (0.8, 20)
+    assert plain.metrics == ("pass@1", "pass@10", "base_pass@1", "base_pass@10")
+
+
+def test_mbpp_asks_as_humaneval_but_for_what_ends_a_completion():
+    (own,), (other,) = (suite_of([name]).tasks for name in ("mbpp_plus", "humaneval_plus"))
+    differing = {k for k, v in own.parts[0].config.items() if other.parts[0].config[k] != v}
+    assert differing == {"task", "dataset_path", "generation_kwargs"}
+    assert own.headline == other.headline == "pass@1"

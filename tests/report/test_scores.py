@@ -206,10 +206,10 @@ def test_average_and_pending_tasks_are_in_terminal_and_report(averaged):
     narrow = printed(comparison_table(averaged), width=80)
     assert "…" not in narrow
     assert "68.8 ± 5.1" in narrow
-    assert "Not evaluated yet: ifeval, alpaca_eval." in narrow
+    assert "ifeval and alpaca_eval wait for a judge" in narrow
     text = markdown(averaged)
     assert "| dense | 60.0 | 77.5 | — | 68.8 ± 5.1 (2 of 3) | 18.54 |" in text
-    assert "* **not evaluated yet**: ifeval, alpaca_eval" in text
+    assert "* **waiting**: ifeval and alpaca_eval wait for a judge: `ladder-eval judge`" in text
 
 
 def test_no_average_without_the_suites_choice(undecided):

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
-from evalplus.eval import estimate_pass_at_k
 from lm_eval.api.instance import Instance
 
 from ladder_eval.errors import DataError
 from ladder_eval.harness.code.checking import verdicts
 from ladder_eval.harness.code.extraction import program
 from ladder_eval.harness.code.judging import Verdict
-from ladder_eval.harness.code.problems import Level, Problems
+from ladder_eval.harness.code.problems import Problems
 from ladder_eval.harness.code.samples import Sample
 from ladder_eval.harness.code.sandbox import Sandbox
 from ladder_eval.harness.fewshot import FewShotTask, Template
@@ -25,8 +24,6 @@ __all__ = ["FILTER", "CodeTask", "Programs", "words"]
 
 FILTER: Final = "evalplus"
 """Name of the filter that makes verdicts of answers."""
-
-_BASE: Final = "base_"
 
 
 class Bar(Protocol):
@@ -109,20 +106,6 @@ class CodeTask(FewShotTask):
             ]
         return instances
 
-    def process_results(
-        self, doc: Mapping[str, Any], results: Sequence[Sequence[Mapping[str, Any]]]
-    ) -> dict[str, float]:
-        """pass@k of one problem: 1 - C(n - c, k) / C(n, k), with c of its n samples passing.
-
-        Source: Chen et al., arXiv 2107.03374, section 2.1. `base_` counts the base tests alone.
-        """
-        (found,) = results
-        return {
-            name: _pass_at_k(found, "base" if name.startswith(_BASE) else "plus", int(k))
-            for name in (metric["metric"] for metric in self.config.metric_list)
-            for k in [name.partition("@")[2]]
-        }
-
     def _samples(self, instance: Instance, problems: Problems) -> Iterator[Sample]:
         task_id = instance.doc["task_id"]
         problem = problems.by_id.get(task_id)
@@ -138,9 +121,3 @@ def words(sandbox: Sandbox) -> str:
     """How programs are run, in words."""
     where = "with the user's rights, unsafe" if sandbox.kind == "none" else f"in {sandbox.kind}"
     return f"programs run {where}, evalplus {version('evalplus')}, Python {python_version()}"
-
-
-def _pass_at_k(found: Sequence[Mapping[str, Any]], level: Level, k: int) -> float:
-    right = sum(verdict[level] == "pass" for verdict in found)
-    (value,) = estimate_pass_at_k([len(found)], [right], k)
-    return min(1.0, max(0.0, float(value)))
