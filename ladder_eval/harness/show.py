@@ -14,7 +14,7 @@ from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.chat import ChatTemplate, Prompting, prompting_of
 from ladder_eval.harness.evaluation import PreparedTask, is_in_chat, prepare
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK
-from ladder_eval.harness.suites import Suite, load_suite, suite_of
+from ladder_eval.harness.suites import OUTPUTS, Suite, load_suite, suite_of
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.selection import select
 from ladder_eval.models.weight_sources import WeightSources
@@ -96,8 +96,8 @@ def show(
     part, row = _place(prepared, doc or 0)
     instances = _requests(prepared, part, row, fewshot, prompting, chat)
     heading = f"{part}, document {row}, {_examples(prepared, part, fewshot, seed)}, {prompting}"
-    if suite.apply_chat_template and chat is None:
-        heading += " (the suite applies the chat template of --model)"
+    if chat is None and (suite.apply_chat_template or suite.answering(OUTPUTS)):
+        heading += " (a run applies the chat template of --model)"
     return "\n".join([heading, "", *_lines(instances)])
 
 
