@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 
@@ -28,6 +28,7 @@ from ladder_eval.results.records import (
 )
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder, read_result, read_samples
 from ladder_eval.results.summary import comparisons, scores
+from ladder_eval.results.win_rates import probabilities
 
 __all__ = ["RunJudgement", "judge_run"]
 
@@ -110,46 +111,55 @@ def _with_scores(
     folder: RunFolder, result: RunResult, waiting: Waiting, judged: Mapping[str, Judgement]
 ) -> RunResult:
     """The result with the task's scores, on disk with its samples and pages."""
-    task, old = waiting.task.task, _earlier_samples(folder.path)
     rates = _controlled(judged)
-    metric = LC_WIN_RATE if rates else WIN_RATE
-    rows = pd.DataFrame(
-        [row for model in judged for row in _rows(waiting, model, is_headline=not rates)],
-        columns=list(SAMPLE_COLUMNS),
-    )
-    kept = rows if old is None else pd.concat([old[old["task"] != task], rows], ignore_index=True)
-    compared = (
-        _compared(result.baseline, task, rates, rows)
-        if rates
-        else [each for each in comparisons(result.baseline, rows) if each.task == task]
-    )
-    record = replace(waiting.task, metric=metric)
-    documents = record.documents
+    rows = _samples(waiting, judged, is_headline=not rates)
+    record = replace(waiting.task, metric=LC_WIN_RATE if rates else WIN_RATE)
+    name = record.task
     found = replace(
         result,
-        tasks=(*(each for each in result.tasks if each.task != task), record),
+        tasks=(*_others(result.tasks, name), record),
         scores=(
-            *(each for each in result.scores if each.task != task),
+            *_others(result.scores, name),
             *scores(rows),
-            *(lc_score(model, task, rate, documents) for model, rate in rates.items()),
+            *(lc_score(model, name, rate, record.documents) for model, rate in rates.items()),
         ),
-        comparisons=_merged(result.comparisons, task, compared),
-        pending_tasks=tuple(name for name in result.pending_tasks if name != task),
+        comparisons=_merged(
+            _others(result.comparisons, name), _compared(result.baseline, name, rates, rows)
+        ),
+        pending_tasks=tuple(each for each in result.pending_tasks if each != name),
         judgements=(
-            *(each for each in result.judgements if each.task != task),
-            *(_record(model, task, each) for model, each in judged.items()),
+            *_others(result.judgements, name),
+            *(_record(model, name, each) for model, each in judged.items()),
         ),
     )
-    folder.write_samples(kept)
+    folder.write_samples(_beside_others(folder.path, rows))
     write_pages(folder, found)
     return found
 
 
-def _earlier_samples(run: Path) -> pd.DataFrame | None:
+class _OfTask(Protocol):
+    """A record of one task."""
+
+    @property
+    def task(self) -> str: ...
+
+
+_Record = TypeVar("_Record", bound=_OfTask)
+
+
+def _others(records: Sequence[_Record], task: str) -> tuple[_Record, ...]:
+    """The records of other tasks: a run that is judged once more forgets what was said before."""
+    return tuple(each for each in records if each.task != task)
+
+
+def _beside_others(run: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """A run's samples, those of one task replaced."""
     try:
-        return read_samples(run)
+        old = read_samples(run)
     except RecordError:  # a run of nothing but this task
-        return None
+        return rows
+    others = old[~old["task"].isin(rows["task"])]
+    return pd.concat([others, rows], ignore_index=True) if len(others) else rows
 
 
 def _controlled(judged: Mapping[str, Judgement]) -> dict[str, LengthControlled]:
@@ -159,39 +169,53 @@ def _controlled(judged: Mapping[str, Judgement]) -> dict[str, LengthControlled]:
     return found if len(found) == len(judged) else {}
 
 
-def _rows(waiting: Waiting, model: str, *, is_headline: bool) -> Iterator[dict[str, Any]]:
-    """The model's rows of `samples.parquet`."""
-    verdicts = read_annotations(waiting.of(model) / job.ANNOTATIONS_NAME, None)
-    won = {row.instruction: (row.preference or 1.5) - 1 for row in verdicts.rows}
-    for row in waiting.rows(model):
-        value = won[row["instruction"]]
-        yield {
-            "model": model,
-            "task": waiting.task.task,
-            "group": None,
-            "category": None,
-            "is_headline": is_headline,
-            "metric": WIN_RATE,
-            "value": value,
-            "weight": 1.0,
-            "metrics": json.dumps({WIN_RATE: value}),
-            **row["sample"],
-        }
+def _samples(
+    waiting: Waiting, judged: Mapping[str, Judgement], *, is_headline: bool
+) -> pd.DataFrame:
+    """The rows of `samples.parquet`, in which a document's value is what the judge gave it."""
+    return pd.DataFrame(
+        [
+            {
+                "model": model,
+                "task": waiting.task.task,
+                "group": None,
+                "category": None,
+                "is_headline": is_headline,
+                "metric": WIN_RATE,
+                "value": value,
+                "weight": 1.0,
+                "metrics": json.dumps({WIN_RATE: value}),
+                **sample,
+            }
+            for model in judged
+            for value, sample in _valued(waiting, model)
+        ],
+        columns=list(SAMPLE_COLUMNS),
+    )
+
+
+def _valued(waiting: Waiting, model: str) -> Iterator[tuple[float, dict[str, Any]]]:
+    """What each output was worth beside the reference's, from 0 to 1, and the row's rest."""
+    verdicts = read_annotations(waiting.of(model) / job.ANNOTATIONS_NAME, None).rows
+    preferences = {row.instruction: row.preference or 0 for row in verdicts}
+    rows = waiting.rows(model)
+    values = probabilities([preferences[row["instruction"]] for row in rows])
+    for value, row in zip(values.tolist(), rows, strict=True):
+        yield value, row["sample"]
 
 
 def _compared(
     baseline: str | None, task: str, rates: Mapping[str, LengthControlled], rows: pd.DataFrame
 ) -> list[Comparison]:
-    """Each candidate's length-controlled rate against the baseline's."""
+    """Each candidate against the baseline: by length-controlled rates where there are some."""
     if baseline is None:
         return []
-    values = {name: own["value"].tolist() for name, own in rows.groupby("model", sort=False)}
+    if not rates:
+        return [each for each in comparisons(baseline, rows) if each.task == task]
+    values = {str(name): own["value"].tolist() for name, own in rows.groupby("model")}
     found = (
         lc_comparison(
-            (name, baseline),
-            task,
-            (rates[name], rates[baseline]),
-            (values[name], values[baseline]),
+            (name, baseline), task, (rates[name], rates[baseline]), (values[name], values[baseline])
         )
         for name in rates
         if name != baseline
@@ -199,15 +223,11 @@ def _compared(
     return [each for each in found if each is not None]
 
 
-def _merged(
-    old: Sequence[Comparison], task: str, new: Sequence[Comparison]
-) -> tuple[Comparison, ...]:
+def _merged(old: Sequence[Comparison], new: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """All comparisons of a candidate together, the pooled one last, as `compare` gives them."""
-    every = [*(each for each in old if each.task != task), *new]
-    names = dict.fromkeys(each.candidate for each in every)
-    return tuple(
-        sorted(every, key=lambda each: (list(names).index(each.candidate), each.task == POOLED))
-    )
+    every = [*old, *new]
+    names = list(dict.fromkeys(each.candidate for each in every))
+    return tuple(sorted(every, key=lambda each: (names.index(each.candidate), each.task == POOLED)))
 
 
 def _record(model: str, task: str, judgement: Judgement) -> JudgementRecord:

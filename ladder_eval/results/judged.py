@@ -52,7 +52,7 @@ def lc_comparison(
         names: Of candidate and baseline, as all pairs here.
         task: The task's name.
         found: Their rates.
-        preferences: The judge's of each document, from 1 to 2, in the same order.
+        preferences: What the judge gave each document, in the same order for both.
         confidence: The interval's coverage.
     """
     own, theirs = found
