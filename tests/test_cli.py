@@ -291,7 +291,7 @@ def make_config(text):
         (("--model", "no-such-model"), "Unknown model 'no-such-model': it is neither"),
         (("--model", "a" * 300), "Unknown model 'aaa"),
         (("--baseline", "no-such-model"), "Unknown model 'no-such-model': it is neither"),
-        (("--tasks", "piqa,arc"), "Unknown task 'arc'; known are arc_challenge"),
+        (("--tasks", "piqa,arc"), "Unknown task 'arc'; known are alpaca_eval"),
         (("--tasks", "piqa,piqa"), "--tasks takes one or more different names"),
         (("--tasks", ""), "--tasks"),
         (("--suite", "quick"), "--suite and --tasks exclude each other; drop one."),

@@ -97,7 +97,7 @@ def test_tasks_and_data_sets_are_fetched_by_name(tiny_data):
     assert sentence.startswith("Missing data: baber/piqa test, baber/piqa train. ")
     message = refused("data", "fetch", "quik")
     assert message.startswith("Unknown name 'quik'; known are the suites llama-3.1, ")
-    assert "the tasks arc_challenge, " in message
+    assert "the tasks alpaca_eval, arc_challenge, " in message
 
 
 def test_verify_tells_subsets_from_what_differs(tiny_data, tmp_path):

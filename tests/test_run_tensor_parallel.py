@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import ladder_eval
 import ladder_eval.accuracy
-import ladder_eval.run
+import ladder_eval.asked
 from ladder_eval.__main__ import app
 from ladder_eval.engine import ranks
 from ladder_eval.errors import UsageError
@@ -293,7 +293,7 @@ def test_a_tp_size_that_cannot_work_is_refused_before_anything_is_read(
     monkeypatch.setattr(weight_sources, "fetch_wheel", never)
     monkeypatch.setattr(stored, "safe_open", never)
     monkeypatch.setattr(arm, "weights_sha256", never)
-    monkeypatch.setattr(ladder_eval.run, "prepare", never)
+    monkeypatch.setattr(ladder_eval.asked, "prepare", never)
     monkeypatch.setattr(ranks, "load_model", never)
     arguments = ["run", "--model", model or ask.model[0], "--tp", tp, "--output-dir", tmp_path]
     done = CliRunner().invoke(app, [str(argument) for argument in arguments])
