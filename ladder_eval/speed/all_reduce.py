@@ -83,11 +83,17 @@ def nccl(n: float, p: int, fabric: Fabric) -> Cost:
     return Cost(seconds=min(low, high), crowds=high < low)
 
 
+def message(n: float, p: int, fabric: Fabric) -> Cost:
+    """a + n/B whatever the number of ranks: the virtual link of `bench`."""
+    return _cost(fabric.hop, n / fabric.bandwidth)
+
+
 ALGORITHMS: dict[str, Callable[[float, int, Fabric], Cost]] = {
     "nccl": nccl,
     "ring": ring,
     "one-shot": one_shot,
     "two-shot": two_shot,
+    "message": message,
 }
 
 

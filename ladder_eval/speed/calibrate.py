@@ -218,3 +218,44 @@ def _errors(values: Sequence[float]) -> Errors:
         ninth=float(np.quantile(sizes, 0.9)),
         largest=float(sizes.max()),
     )
+
+
+SPLIT_HEADINGS = (
+    "fitted on",
+    "tested on",
+    "predictor",
+    "of",
+    "rows",
+    "median %",
+    "90th percentile %",
+    "largest %",
+)
+
+
+def split_rows(found: Sequence[Split]) -> Iterator[tuple[object, ...]]:
+    """Three rows a split, in the columns of SPLIT_HEADINGS."""
+    for each in found:
+        for predictor, what, errors in (
+            ("model", "speed-up", each.speedup),
+            ("medians", "speed-up", each.medians),
+            ("model", "tokens/s", each.tokens_per_s),
+        ):
+            sizes = (errors.median, errors.ninth, errors.largest)
+            yield (
+                ", ".join(each.fitted),
+                ", ".join(each.tested),
+                predictor,
+                what,
+                errors.count,
+                *(f"{size:.1%}".removesuffix("%") for size in sizes),
+            )
+
+
+CONSTANT_HEADINGS = ("constant", "all rows")
+
+
+def constant_rows(constants: Constants, found: Sequence[Split]) -> Iterator[tuple[str, ...]]:
+    """A row a constant: fitted to all rows, and to each split's, in SI units."""
+    every = [asdict(constants), *(asdict(split.constants) for split in found)]
+    for name in CONSTANTS:
+        yield (name, *(f"{values[name]:.3g}" for values in every))
