@@ -11,7 +11,7 @@ from ladder_eval.commands.shared import AsJson, sentences
 
 if TYPE_CHECKING:
     from ladder_eval.models.config import ModelConfig
-    from ladder_eval.speed.hardware import Calibrated
+    from ladder_eval.speed.constants import Calibrated
 
 app = typer.Typer(help="Predicted speed, by an analytic model: nothing here is measured.")
 
@@ -43,7 +43,7 @@ Links = Annotated[
 AllReduces = Annotated[
     str | None,
     typer.Option(
-        help="nccl, ring, one-shot, two-shot, or a measured time such as 5us.",
+        help="nccl, ring, one-shot, two-shot, custom (the fastest), or a time such as 5us.",
         show_default="nccl",
     ),
 ]
@@ -174,28 +174,26 @@ def predict_fit(
     source: Annotated[
         str | None, typer.Option(help="What the logs are.", show_default="the file's name")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Write the constants to this file.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the constants to this file.")] = None,
 ) -> None:
     """Fit a machine's constants to timing logs, and say how well they predict other models."""
     with sentences():
-        from ladder_eval.speed import calibrate, reproduction
-        from ladder_eval.speed.hardware import to_json
+        from ladder_eval.speed import calibrate, cross_validation, reproduction
+        from ladder_eval.speed.constants import to_json
         from ladder_eval.speed.timing_logs import read_logs
 
         rows = read_logs(logs, prompt_len, output_len)
         command = f"ladder-eval predict fit {logs.name} --machine {machine}"
         fitted = calibrate.fit(rows, _machine(machine, None), source or logs.name, command)
-        splits = list(calibrate.splits(rows, fitted))
+        splits = list(cross_validation.splits(rows, fitted))
         headings = (
-            *calibrate.CONSTANT_HEADINGS,
+            *cross_validation.CONSTANT_HEADINGS,
             *(f"{', '.join(split.fitted)} alone" for split in splits),
         )
-        constants = calibrate.constant_rows(fitted.constants, splits)
+        constants = cross_validation.constant_rows(fitted.constants, splits)
         _print("Fitted constants, in seconds and shares", headings, constants)
         title = "Errors of predictions on models whose rows weren't fitted"
-        _print(title, calibrate.SPLIT_HEADINGS, calibrate.split_rows(splits))
+        _print(title, cross_validation.SPLIT_HEADINGS, cross_validation.split_rows(splits))
         found = reproduction.reproduce(rows, fitted)
         _print(
             "The paper's speed-ups over standard in tokens/s",
@@ -218,7 +216,7 @@ def predict_measure(
 ) -> None:
     """Measure what the CPUs of this computer reach, as a machine to predict for."""
     with sentences():
-        from ladder_eval.speed.hardware import to_json
+        from ladder_eval.speed.constants import to_json
         from ladder_eval.speed.measured_machine import measured_machine
 
         machine, calibration = measured_machine(ranks, threads, dtype)
@@ -247,7 +245,7 @@ def predict_check(
 
 
 def _machine(name: str, constants: Path | None) -> "Calibrated":
-    from ladder_eval.speed.hardware import calibrated
+    from ladder_eval.speed.constants import calibrated
 
     return calibrated(name, constants)
 

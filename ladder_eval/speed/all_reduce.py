@@ -56,7 +56,7 @@ def ring(n: float, p: int, fabric: Fabric) -> Cost:
 
 
 def one_shot(n: float, p: int, fabric: Fabric) -> Cost:
-    """a + (p-1)·n/B: each rank sends its tensor to all others, each sums what it gets."""
+    """A + (p-1)·n/B: each rank sends its tensor to all others, each sums what it gets."""
     return _cost(fabric.hop, (p - 1) * n / fabric.bandwidth)
 
 
@@ -83,8 +83,14 @@ def nccl(n: float, p: int, fabric: Fabric) -> Cost:
     return Cost(seconds=min(low, high), crowds=high < low)
 
 
+def custom(n: float, p: int, fabric: Fabric) -> Cost:
+    """The fastest of one-shot, two-shot and NCCL, as engines with kernels of their own choose."""
+    costs = [algorithm(n, p, fabric) for algorithm in (one_shot, two_shot, nccl)]
+    return min(costs, key=lambda cost: cost.seconds)
+
+
 def message(n: float, p: int, fabric: Fabric) -> Cost:
-    """a + n/B whatever the number of ranks: the virtual link of `bench`."""
+    """A + n/B whatever the number of ranks: the virtual link of `bench`."""
     return _cost(fabric.hop, n / fabric.bandwidth)
 
 
@@ -93,6 +99,7 @@ ALGORITHMS: dict[str, Callable[[float, int, Fabric], Cost]] = {
     "ring": ring,
     "one-shot": one_shot,
     "two-shot": two_shot,
+    "custom": custom,
     "message": message,
 }
 
@@ -108,9 +115,7 @@ def two_level(
     local = p // nodes
     inner = all_reduce(within, n, local, fabric)
     outer = ring(n / local, nodes, network)
-    return Cost(
-        seconds=inner.seconds + outer.seconds, crowds=inner.crowds or outer.crowds
-    )
+    return Cost(seconds=inner.seconds + outer.seconds, crowds=inner.crowds or outer.crowds)
 
 
 def all_reduce(algorithm: str, n: float, p: int, fabric: Fabric) -> Cost:

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ladder_eval.models.config import ModelConfig
+from ladder_eval.speed.constants import Calibrated
 from ladder_eval.speed.grid import BOUND, STANDARD, Grid
-from ladder_eval.speed.hardware import Calibrated
 from ladder_eval.speed.predict import Prediction, Setting, fits, predict
 
 _LARGEST_BATCH = 4096

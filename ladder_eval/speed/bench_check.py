@@ -8,8 +8,8 @@ from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.selection import peek
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import Estimate, SpeedRecord, SpeedRow
+from ladder_eval.speed.constants import Calibrated
 from ladder_eval.speed.fitting import with_layers
-from ladder_eval.speed.hardware import Calibrated
 from ladder_eval.speed.measured_machine import virtual_link
 from ladder_eval.speed.predict import Prediction, Setting, predict
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from ladder_eval.speed.hardware import calibrated, machines
+from ladder_eval.speed.constants import calibrated
+from ladder_eval.speed.hardware import machines
 
 MACHINE_HEADINGS = ("name", "machine", "TFLOP/s fp16", "TB/s", "GB", "links", "constants", "source")
 

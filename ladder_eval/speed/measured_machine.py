@@ -12,7 +12,8 @@ import torch
 
 from ladder_eval.errors import UsageError
 from ladder_eval.results.provenance import hardware
-from ladder_eval.speed.hardware import NVLINK_NCCL_HOP, Calibration, Constants, Link, Machine
+from ladder_eval.speed.constants import NVLINK_NCCL_HOP, Calibration, Constants
+from ladder_eval.speed.hardware import Link, Machine
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -101,7 +102,8 @@ def reached(
 
 def _median_seconds(call: Callable[[], object], seconds: float) -> float:
     call()
-    taken, end = [], perf_counter() + seconds
+    taken: list[float] = []
+    end = perf_counter() + seconds
     while not taken or perf_counter() < end:
         start = perf_counter()
         call()
@@ -149,6 +151,4 @@ def description(
 
 def virtual_link(bandwidth: float) -> Link:
     """The link of `bench` between processes, whose wire is modelled."""
-    return Link(
-        title="virtual link", bandwidth=bandwidth, nccl_hop=NVLINK_NCCL_HOP, reduces=False
-    )
+    return Link(title="virtual link", bandwidth=bandwidth, nccl_hop=NVLINK_NCCL_HOP, reduces=False)

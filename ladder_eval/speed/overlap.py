@@ -114,13 +114,11 @@ class _Clock(TensorParallel):
         """Send a message; `wait` lets the clock run on until it is there."""
         message = self._times.all_reduce + np.zeros(self.now.shape)
         self._flying.append(message)
-        sent = len(self._flying)
 
         def wait() -> None:
-            idle = sum(self._flying[:1])
-            self.now = self.now + idle + self._times.join
-            self._carry(idle)
-            del self._flying[0]
+            left = self._flying.pop(0)  # sums are waited for in the order in which they were sent
+            self.now = self.now + left + self._times.join
+            self._carry(self._times.join + np.zeros(self.now.shape))
 
         return PendingReduce(partial, SimpleNamespace(wait=wait))
 

@@ -10,7 +10,7 @@ from ladder_eval.errors import UsageError
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.speed.all_reduce import Cost, Fabric, all_reduce, two_level
-from ladder_eval.speed.hardware import Calibrated
+from ladder_eval.speed.constants import Calibrated
 from ladder_eval.speed.overlap import LayerTimes, Seconds, stack_seconds
 from ladder_eval.speed.roofline import (
     EXECUTIONS,
@@ -127,9 +127,7 @@ def _steps(config: ModelConfig, setting: Setting, machine: Calibrated) -> _Phase
     load = setting.workload
     made = (np.arange(_STEPS) + 0.5) * (load.output_len - 1) / _STEPS
     capacity = load.prompt_len + load.output_len
-    tokens = Tokens(
-        rows=load.batch_size, seq=1, cached=load.prompt_len + made, capacity=capacity
-    )
+    tokens = Tokens(rows=load.batch_size, seq=1, cached=load.prompt_len + made, capacity=capacity)
     return _phase(config, setting, tokens, machine)
 
 
@@ -138,9 +136,7 @@ def _phase(config: ModelConfig, setting: Setting, tokens: Tokens, machine: Calib
     size = tokens.rows * tokens.seq * config.hidden_size * rate.dtype_bytes
     alone = setting.tp_size == 1
     return _Phase(
-        times=forward_times(
-            config, setting.tp_size, tokens, rate, EXECUTIONS[setting.execution]
-        ),
+        times=forward_times(config, setting.tp_size, tokens, rate, EXECUTIONS[setting.execution]),
         cost=Cost(seconds=0.0, crowds=False) if alone else _cost(size, setting, machine),
         join=0.0 if alone else rate.kernel,
     )

@@ -8,7 +8,7 @@ from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.registry import MODELS
 from ladder_eval.results.published_speed import PUBLISHED_SPEEDUPS, PublishedSpeedup
 from ladder_eval.results.speed_records import Workload
-from ladder_eval.speed.hardware import Calibrated
+from ladder_eval.speed.constants import Calibrated
 from ladder_eval.speed.predict import Setting, predict
 from ladder_eval.speed.timing_logs import LogRow, speedups
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ladder_eval.distributed.shares import shares
 from ladder_eval.models.config import ModelConfig
-from ladder_eval.speed.hardware import Calibrated
+from ladder_eval.speed.constants import Calibrated
 
 Number: TypeAlias = float | NDArray[np.float64]
 
@@ -207,9 +207,7 @@ def forward_times(
     held = shares(config.shape, tp_size)
     heads = max(len(share.query_heads) for share in held)
     kv_heads = max(len(share.kv_heads) for share in held)
-    vocabulary = (
-        config.vocab_size if execution.whole_head else max(len(s.vocabulary) for s in held)
-    )
+    vocabulary = config.vocab_size if execution.whole_head else max(len(s.vocabulary) for s in held)
     hidden, inner = config.hidden_size, config.intermediate_size // tp_size
     count = tokens.rows * tokens.seq
     norm = rate.elementwise(count * hidden, execution.norm)
@@ -225,8 +223,7 @@ def forward_times(
         + rate.matmul(count, hidden, 2 * inner, execution.gates)
         + rate.elementwise(count * inner, execution.activation)
         + rate.matmul(count, inner, hidden),
-        head=norm
-        + rate.matmul(count if execution.all_logits else tokens.rows, hidden, vocabulary),
+        head=norm + rate.matmul(count if execution.all_logits else tokens.rows, hidden, vocabulary),
         addition_and_norm=around,
         division=rate.elementwise(count * hidden),
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ladder_eval.errors import DataError
+from ladder_eval.models.choice import with_residual
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.registry import MODELS
-from ladder_eval.models.choice import with_residual
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.speed.predict import Setting
 from ladder_eval.speed.roofline import EXECUTIONS
