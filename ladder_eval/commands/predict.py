@@ -59,7 +59,7 @@ PredictedDtype = Annotated[
 @app.command("machines")
 def predict_machines() -> None:
     """List the machines that have a name, their datasheets, and whose constants they have."""
-    with sentences():
+    with sentences(interrupted="nothing was written"):
         from ladder_eval.speed.hardware_listing import MACHINE_HEADINGS, machine_rows
         from ladder_eval.terminal import listing, print_page
 
@@ -84,7 +84,7 @@ def predict_speedup(
     json: AsJson = False,
 ) -> None:
     """Predict the speed of residuals; lists such as 1,8 are combined with each other."""
-    with sentences():
+    with sentences(interrupted="nothing was written"):
         from ladder_eval.speed import answers
         from ladder_eval.speed.grid import grid
 
@@ -133,7 +133,7 @@ def predict_crossover(
     constants: ConstantsFile = None,
 ) -> None:
     """Say up to which batch size a residual pays, and is ahead of parallel, by tp_size and link."""
-    with sentences():
+    with sentences(interrupted="nothing was written"):
         from ladder_eval.speed import answers
         from ladder_eval.speed.grid import grid
         from ladder_eval.speed.hardware import LINKS
@@ -177,7 +177,7 @@ def predict_fit(
     output: Annotated[Path | None, typer.Option(help="Write the constants to this file.")] = None,
 ) -> None:
     """Fit a machine's constants to timing logs, and say how well they predict other models."""
-    with sentences():
+    with sentences(interrupted="nothing was written"):
         from ladder_eval.speed import calibrate, cross_validation, reproduction
         from ladder_eval.speed.constants import to_json
         from ladder_eval.speed.timing_logs import read_logs
@@ -215,7 +215,7 @@ def predict_measure(
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
 ) -> None:
     """Measure what the CPUs of this computer reach, as a machine to predict for."""
-    with sentences():
+    with sentences(interrupted="nothing was written"):
         from ladder_eval.speed.constants import to_json
         from ladder_eval.speed.measured_machine import measured_machine
 
@@ -234,7 +234,7 @@ def predict_check(
     machine: Annotated[Path, typer.Option(help="What `predict measure` wrote.")],
 ) -> None:
     """Put predictions beside what `bench` measured on the same computer."""
-    with sentences():
+    with sentences(interrupted="nothing was written"):
         from ladder_eval.results.store import read_result
         from ladder_eval.speed.bench_check import CHECK_HEADINGS, check, check_rows
 

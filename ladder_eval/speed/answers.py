@@ -37,8 +37,9 @@ def answers(dense: ModelConfig, asked: Grid, machine: Calibrated) -> list[Answer
     Raises:
         UsageError: if the model can't be divided, or the machine lacks what is asked for.
     """
-    arms = asked.arms(dense)
-    made = {name: predict(config, asked.settings, machine) for name, config in arms.items()}
+    asked.require_nodes(machine.machine)
+    arms, settings = asked.arms(dense), list(asked.settings())
+    made = {name: predict(config, settings, machine) for name, config in arms.items()}
     return [
         Answer(
             residual=name,
@@ -47,7 +48,7 @@ def answers(dense: ModelConfig, asked: Grid, machine: Calibrated) -> list[Answer
             speedup=made[STANDARD][index].seconds / made[name][index].seconds,
             fits=fits(dense, setting, machine),
         )
-        for index, setting in enumerate(asked.settings)
+        for index, setting in enumerate(settings)
         for name in arms
     ]
 
@@ -140,9 +141,10 @@ def crossovers(
         machine: Where.
         least: The speed-up from which a residual is said to pay.
     """
+    asked.require_nodes(machine.machine)
     single = replace(asked, batch_size=(1,))
     arms = single.arms(dense) | replace(single, residual=("parallel",)).arms(dense)
-    for setting in single.settings:
+    for setting in single.settings():
         tried = _batches(dense, setting, machine)
         made = {name: predict(config, tried, machine) for name, config in arms.items()}
         for name in asked.residual if tried else ():

@@ -1,7 +1,7 @@
 """Which predictions are asked for: every combination of lists of conditions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -11,7 +11,7 @@ from ladder_eval.models.choice import with_residual
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.speed.all_reduce import ALGORITHMS, measured_seconds
-from ladder_eval.speed.hardware import LINKS
+from ladder_eval.speed.hardware import LINKS, Machine
 from ladder_eval.speed.predict import Setting
 from ladder_eval.speed.roofline import EXECUTIONS
 
@@ -49,7 +49,6 @@ class Grid:
     all_reduce: tuple[str, ...] = ("nccl",)
     mode: str = "compile"
     dtype: str = "float16"
-    settings: tuple[Setting, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         for name in ("tp", "batch_size", "prompt_len", "output_len"):
@@ -65,9 +64,9 @@ class Grid:
             raise UsageError(f"Unknown mode {self.mode!r}; known are {', '.join(EXECUTIONS)}.")
         if self.nodes < 1 or any(size % self.nodes for size in self.tp):
             raise UsageError(f"--tp can't be spread over --nodes {self.nodes}; give multiples.")
-        object.__setattr__(self, "settings", tuple(self._settings()))
 
-    def _settings(self) -> Iterator[Setting]:
+    def settings(self) -> Iterator[Setting]:
+        """Every combination."""
         shapes = product(self.tp, self.prompt_len, self.output_len, self.batch_size)
         for (tp_size, prompt, output, batch), link, algorithm in product(
             shapes, self.link, self.all_reduce
@@ -80,6 +79,19 @@ class Grid:
                 all_reduce=algorithm,
                 execution=self.mode,
                 dtype=self.dtype,
+            )
+
+    def require_nodes(self, machine: Machine) -> None:
+        """Refuse more ranks a node than the machine has.
+
+        Raises:
+            UsageError: if there are more.
+        """
+        most = max(self.tp) // self.nodes
+        if most > machine.ranks_per_node:
+            raise UsageError(
+                f"{most} ranks a node are more than the {machine.ranks_per_node} of "
+                f"{machine.title}; give more --nodes."
             )
 
     def arms(self, dense: ModelConfig) -> dict[str, ModelConfig]:
