@@ -13,7 +13,9 @@ from ladder_eval.models.choice import with_residual
 from ladder_eval.models.registry import MODELS
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.speed.constants import calibrated
+from ladder_eval.speed.hardware import machines
 from ladder_eval.speed.predict import Setting, predict
+from ladder_eval.speed.timing_logs import COLUMNS
 
 
 @pytest.fixture(autouse=True)
