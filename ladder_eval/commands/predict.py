@@ -132,7 +132,7 @@ def predict_crossover(
     dtype: PredictedDtype = None,
     constants: ConstantsFile = None,
 ) -> None:
-    """Say up to which batch size a residual pays, and is ahead of parallel, by tp_size and link."""
+    """Say at which batch sizes a residual pays, and is ahead of parallel, by tp_size and link."""
     with sentences(interrupted="nothing was written"):
         from ladder_eval.speed import answers
         from ladder_eval.speed.grid import grid
@@ -153,7 +153,7 @@ def predict_crossover(
             }
         )
         found = list(answers.crossovers(dense, asked, where, at_least))
-        title = f"Predicted: where a speed-up of {at_least:g} ends, {model} on "
+        title = f"Predicted: where the speed-up is {at_least:g} or more, {model} on "
         _print(
             title + where.machine.title, answers.CROSSOVER_HEADINGS, answers.crossover_rows(found)
         )

@@ -1,7 +1,9 @@
-"""What predictions are asked: speed-ups in each setting, and where they cease to pay."""
+"""What predictions are asked: speed-ups in each setting, and where a residual pays."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from ladder_eval.models.config import ModelConfig
@@ -108,16 +110,15 @@ def plain(found: Sequence[Answer], machine: Calibrated) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crossover:
-    """Where a residual ceases to pay, over batch sizes 1, 2, 4, ... that fit into memory.
+    """Where a residual pays, over batch sizes 1, 2, 4, ... that fit into memory.
 
     Attributes:
         residual: Its name.
         setting: The conditions; their batch size is the largest that was tried.
         first: Its speed-up over standard at batch size 1.
         last: The same at the largest batch size.
-        pays_to: The largest batch size up to which the speed-up is at least what was asked; None
-            if it isn't at 1.
-        leads_to: The largest up to which it is as fast as parallel; None if it isn't at 1.
+        pays_at: First and last batch size of each run at which the speed-up is what was asked.
+        leads_at: The same of runs at which it is as fast as parallel.
         removed: Share of what no-comm would save that it saves, at batch size 1.
     """
 
@@ -125,15 +126,15 @@ class Crossover:
     setting: Setting
     first: float
     last: float
-    pays_to: int | None
-    leads_to: int | None
+    pays_at: tuple[tuple[int, int], ...]
+    leads_at: tuple[tuple[int, int], ...]
     removed: float
 
 
 def crossovers(
     dense: ModelConfig, asked: Grid, machine: Calibrated, least: float
 ) -> Iterator[Crossover]:
-    """For each tp_size, link, all-reduce and length: where each residual ceases to pay.
+    """For each tp_size, link, all-reduce and length: where each residual pays.
 
     Args:
         dense: The model.
@@ -174,16 +175,18 @@ def _crossover(
         setting=tried[-1],
         first=over[0],
         last=over[-1],
-        pays_to=_last(tried, [value >= least for value in over]),
-        leads_to=_last(tried, [value >= 1 for value in lead]),
+        pays_at=_runs(tried, [value >= least for value in over]),
+        leads_at=_runs(tried, [value >= 1 for value in lead]),
         removed=saved / most if most > 0 else 0.0,
     )
 
 
-def _last(tried: Sequence[Setting], holds: Sequence[bool]) -> int | None:
-    """The last batch size before one at which something ceases to hold."""
-    count = next((index for index, each in enumerate(holds) if not each), len(holds))
-    return tried[count - 1].workload.batch_size if count else None
+def _runs(tried: Sequence[Setting], holds: Sequence[bool]) -> tuple[tuple[int, int], ...]:
+    """First and last batch size of each run of settings at which something holds."""
+    sizes = [each.workload.batch_size for each in tried]
+    runs = groupby(zip(sizes, holds, strict=True), key=itemgetter(1))
+    found = [[size for size, _ in run] for holding, run in runs if holding]
+    return tuple((run[0], run[-1]) for run in found)
 
 
 CROSSOVER_HEADINGS = (
@@ -197,8 +200,8 @@ CROSSOVER_HEADINGS = (
     "hidden or saved",
     "largest batch",
     "speed-up there",
-    "pays up to",
-    "ahead of parallel up to",
+    "pays at batch",
+    "ahead of parallel at",
 )
 
 
@@ -217,6 +220,11 @@ def crossover_rows(found: Sequence[Crossover]) -> Iterator[tuple[object, ...]]:
             f"{each.removed:.0%}",
             load.batch_size,
             f"{each.last:.3f}",
-            "never" if each.pays_to is None else str(each.pays_to),
-            "never" if each.leads_to is None else str(each.leads_to),
+            _in_words(each.pays_at),
+            _in_words(each.leads_at),
         )
+
+
+def _in_words(runs: Sequence[tuple[int, int]]) -> str:
+    words = (str(a) if a == b else f"{a} to {b}" for a, b in runs)
+    return ", ".join(words) or "never"
