@@ -12,6 +12,7 @@ from ladder_eval.commands.shared import AsJson, sentences
 if TYPE_CHECKING:
     from ladder_eval.models.config import ModelConfig
     from ladder_eval.speed.constants import Calibrated
+    from ladder_eval.speed.timing_logs import LogRow
 
 app = typer.Typer(help="Predicted speed, by an analytic model: nothing here is measured.")
 
@@ -68,6 +69,7 @@ def predict_machines() -> None:
 
 @app.command("speedup")
 def predict_speedup(
+    ctx: typer.Context,
     model: Model = "standard_70b",
     machine: MachineName = "h100_sxm",
     residual: Residual = None,
@@ -88,20 +90,7 @@ def predict_speedup(
         from ladder_eval.speed import answers
         from ladder_eval.speed.grid import grid
 
-        asked = grid(
-            {
-                "residual": residual,
-                "tp": tp,
-                "nodes": nodes,
-                "batch_size": batch_size,
-                "prompt_len": prompt_len,
-                "output_len": output_len,
-                "link": link,
-                "all_reduce": all_reduce,
-                "mode": mode,
-                "dtype": dtype,
-            }
-        )
+        asked = grid(_conditions_of(ctx))
         dense, where = _dense(model), _machine(machine, constants)
         found = answers.answers(dense, asked, where)
         if json:
@@ -114,6 +103,7 @@ def predict_speedup(
 
 @app.command("crossover")
 def predict_crossover(
+    ctx: typer.Context,
     model: Model = "standard_70b",
     machine: MachineName = "h100_sxm",
     at_least: Annotated[float, typer.Option(help="Speed-up from which a residual pays.")] = 1.05,
@@ -139,19 +129,8 @@ def predict_crossover(
         from ladder_eval.speed.hardware import LINKS
 
         dense, where = _dense(model), _machine(machine, constants)
-        asked = grid(
-            {
-                "residual": residual or "ladder",
-                "tp": tp or "2,4,8",
-                "nodes": nodes,
-                "prompt_len": prompt_len,
-                "output_len": output_len,
-                "link": link or ",".join(name for name in LINKS if name in where.machine.links),
-                "all_reduce": all_reduce,
-                "mode": mode,
-                "dtype": dtype,
-            }
-        )
+        links = ",".join(name for name in LINKS if name in where.machine.links)
+        asked = grid({"residual": "ladder", "tp": "2,4,8", "link": links} | _conditions_of(ctx))
         found = list(answers.crossovers(dense, asked, where, at_least))
         title = f"Predicted: where the speed-up is {at_least:g} or more, {model} on "
         _print(
@@ -194,14 +173,10 @@ def predict_fit(
         _print("Fitted constants, in seconds and shares", headings, constants)
         title = "Errors of predictions on models whose rows weren't fitted"
         _print(title, cross_validation.SPLIT_HEADINGS, cross_validation.split_rows(splits))
-        found = reproduction.reproduce(rows, fitted)
-        _print(
-            "The paper's speed-ups over standard in tokens/s",
-            reproduction.REPRODUCTION_HEADINGS,
-            reproduction.reproduction_rows(found),
-        )
-        for sentence in reproduction.discrepancies(found):
-            typer.echo(sentence)
+        if not splits:
+            typer.echo("The logs have one model: how far off predictions of others are is unknown.")
+        if machine == reproduction.MACHINE:
+            _print_reproduction(rows, fitted)
         if output is not None:
             output.write_text(to_json(fitted.calibration), encoding="utf-8")
             typer.echo(f"Written to {output}.", err=True)
@@ -242,6 +217,31 @@ def predict_check(
         rows = list(check_rows(check(read_result(folder), where)))
         _print(f"Predicted beside measured, {where.machine.title}", CHECK_HEADINGS, rows)
         typer.echo("Measured: real processes over a virtual link. Predicted: block times, too.")
+
+
+# What the command lines of two commands have in common, as `grid` takes it.
+_CONDITIONS = (
+    *("residual", "tp", "nodes", "batch_size", "prompt_len", "output_len"),
+    *("link", "all_reduce", "mode", "dtype"),
+)
+
+
+def _conditions_of(ctx: typer.Context) -> dict[str, Any]:
+    """The conditions that were given."""
+    return {name: ctx.params[name] for name in _CONDITIONS if ctx.params.get(name) is not None}
+
+
+def _print_reproduction(rows: "list[LogRow]", fitted: "Calibrated") -> None:
+    from ladder_eval.speed import reproduction
+
+    found = reproduction.reproduce(rows, fitted)
+    _print(
+        "The paper's speed-ups over standard in tokens/s",
+        reproduction.REPRODUCTION_HEADINGS,
+        reproduction.reproduction_rows(found),
+    )
+    for sentence in reproduction.discrepancies(found):
+        typer.echo(sentence)
 
 
 def _machine(name: str, constants: Path | None) -> "Calibrated":

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from ladder_eval.errors import DataError
 from ladder_eval.speed.calibrate import fit, judged, predictions
 from ladder_eval.speed.constants import CONSTANTS, Calibrated, Constants
 from ladder_eval.speed.timing_logs import LogRow, speedups
@@ -54,7 +55,13 @@ class Split:
 
 
 def splits(rows: Sequence[LogRow], machine: Calibrated) -> Iterator[Split]:
-    """For each model of the logs: fitted on its rows alone, judged on all others'."""
+    """For each model of the logs: fitted on its rows alone, judged on all others'.
+
+    Nothing for logs of one model.
+
+    Raises:
+        DataError: if a model has too few rows to fit, or none to be judged by.
+    """
     models = list(dict.fromkeys(row.model for row in rows))
     for model in models if len(models) > 1 else ():
         own = [row for row in judged(rows) if row.model == model]
@@ -106,6 +113,12 @@ def _group(row: LogRow) -> tuple[str, int, str]:
 
 
 def _errors(values: Sequence[float]) -> Errors:
+    if not values:
+        raise DataError(
+            "A model of the logs has nothing to be judged by: no row of standard beside one of "
+            "another residual, on several ranks and with a residual, tp_size and link that another "
+            "model's rows have."
+        )
     sizes = np.abs(values)
     return Errors(
         count=len(sizes),

@@ -112,7 +112,7 @@ def grid(given: dict[str, Any]) -> Grid:
     Raises:
         UsageError: if a value makes no sense.
     """
-    values = {name: value for name, value in given.items() if value is not None}
+    values = dict(given)
     for name, convert in _LISTS.items():
         if isinstance(values.get(name), str):
             values[name] = _list(name, values[name], convert)

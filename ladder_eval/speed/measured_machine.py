@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import torch
 
@@ -21,6 +20,7 @@ _SQUARE = 1024  # of a matrix product: its operands fill no cache
 _READ_BYTES = 256 * 2**20  # of a matrix-vector product: far more than any cache holds
 _ELEMENTS = 64  # of a kernel that has next to nothing to do
 _SECONDS = 1.0  # of each measurement
+_START_SECONDS = 120.0  # until all processes have started
 _AT_ONCE = 200  # calls of the small kernel between two looks at the clock
 
 
@@ -50,23 +50,15 @@ def measured_machine(ranks: int, threads: int, dtype: str) -> tuple[Machine, Cal
     if dtype not in DTYPES:
         raise UsageError(f"Unknown dtype {dtype!r}; known are {', '.join(DTYPES)}.")
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        ranks, mp_context=context, initializer=_join, initargs=(context.Barrier(ranks), threads)
-    ) as pool:
-        found = list(pool.map(_measure_together, [dtype] * ranks))
+    with context.Manager() as manager, ProcessPoolExecutor(ranks, mp_context=context) as pool:
+        barrier = manager.Barrier(ranks, timeout=_START_SECONDS)
+        found = list(pool.map(_measure, [barrier.wait] * ranks, [threads] * ranks, [dtype] * ranks))
     return description(found, ranks, threads, dtype)
 
 
-_together: list[Any] = []  # of a measuring process alone: the barrier that all of them meet at
-
-
-def _join(barrier: Any, threads: int) -> None:
+def _measure(meet: Callable[[], object], threads: int, dtype: str) -> Reached:
     torch.set_num_threads(threads)
-    _together.append(barrier)
-
-
-def _measure_together(dtype: str) -> Reached:
-    return reached(DTYPES[dtype], meet=_together[0].wait)
+    return reached(DTYPES[dtype], meet=meet)
 
 
 def reached(

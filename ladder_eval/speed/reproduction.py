@@ -12,6 +12,9 @@ from ladder_eval.speed.constants import Calibrated
 from ladder_eval.speed.predict import Setting, predict
 from ladder_eval.speed.timing_logs import LogRow, speedups
 
+MACHINE = "h100_sxm"
+"""Where the paper was timed."""
+
 PROMPT_LEN, OUTPUT_LEN = 1024, 512
 MODES = ("compile", "cuda_graph+flash")
 

@@ -103,3 +103,11 @@ def test_large_batches_are_left_out(rows):
 def test_few_rows_are_one_sentence(rows):
     with pytest.raises(DataError, match="8 constants can't be fitted to 8 rows"):
         fit(rows[:8], H100, source="", command="")
+
+
+def test_logs_that_nothing_can_be_judged_by_are_one_sentence(rows):
+    one_model = [row for row in rows if row.model == "8b"]
+    assert list(splits(one_model, H100)) == []
+    without = [row for row in rows if row.model == "8b" or row.residual != "standard"]
+    with pytest.raises(DataError, match="no row of standard beside one of another residual"):
+        list(splits(without, H100))
