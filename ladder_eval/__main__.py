@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ladder_eval
-from ladder_eval.commands import code, data, tasks
+from ladder_eval.commands import code, data, predict, tasks
 from ladder_eval.commands.bench import bench
 from ladder_eval.commands.judge import judge
 from ladder_eval.commands.lm_eval import lm_eval
@@ -28,6 +28,7 @@ app.command()(models)
 app.add_typer(tasks.app, name="tasks", invoke_without_command=True)
 app.add_typer(data.app, name="data", invoke_without_command=True)
 app.add_typer(code.app, name="code")
+app.add_typer(predict.app, name="predict", no_args_is_help=True)
 app.command(
     "lm-eval",
     add_help_option=False,

@@ -54,3 +54,25 @@ class ResidualChoice:
         if self.ladder_layers is not None:
             return config.with_ladder(self.ladder_layers)
         return config.with_ladder(config.num_hidden_layers) if self.residual == "ladder" else None
+
+
+def with_residual(dense: ModelConfig, name: str) -> ModelConfig:
+    """A dense model with a residual by name: one of TOPOLOGIES, ladder, or ladder-N.
+
+    Args:
+        dense: A model without ladder layers.
+        name: `ladder-N` means that the last N layers are ladder layers.
+
+    Raises:
+        UsageError: if there is no such residual.
+        CheckpointError: if the model has fewer layers.
+    """
+    kind, _, depth = name.partition("-")
+    if kind == "ladder" and depth.isdecimal() and int(depth) > 0:
+        return dense.with_ladder(int(depth))
+    if name != "ladder" and name not in TOPOLOGIES:
+        raise UsageError(
+            f"Unknown residual {name!r}; known are ladder, ladder-N for the last N layers, and "
+            f"{', '.join(TOPOLOGIES)}."
+        )
+    return ResidualChoice(residual=name).apply(dense, name)
