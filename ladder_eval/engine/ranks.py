@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
@@ -121,15 +122,27 @@ class Rank:
         *,
         cached: int = 0,
         watched: bool = False,
+        lateness: Sequence[float] = (),
     ) -> Timing:
         """Time one generation, as `time_generation`, and its blocks too if they are watched.
 
-        On a GPU they never are: the host would have to wait for each, which slows the whole down.
+        On a GPU only an emulated rank's are, in a generation for that alone: what the host notes
+        of each would slow down one whose time counts.
+
+        Args:
+            arm: The residual's name.
+            workload: The generation's shape.
+            wire: The modelled wire; None for real messages.
+            cached: As of `time_generation`.
+            watched: Whether to time blocks.
+            lateness: Of an emulated rank, as of `EmulatedParallel.use`.
         """
-        model = self._arms[arm]
+        model, emulated = self._arms[arm], isinstance(self._link, EmulatedParallel)
+        if wire is not None and isinstance(self._link, EmulatedParallel):
+            self._link.use(wire, lateness)
         if wire is not None and isinstance(self._link, VirtualLink):
             self._link.use(wire)
-        if not watched or self._team.device.type == "cuda":
+        if not watched or (self._team.device.type == "cuda" and not emulated):
             return Timing(seconds=time_generation(model, workload, cached))
         with watched_blocks(model) as blocks:
             seconds = time_generation(model, workload, cached)
@@ -197,11 +210,12 @@ class Driver:
         *,
         cached: int = 0,
         watched: bool = False,
+        lateness: Sequence[float] = (),
     ) -> Timing:
         """As `Rank.time`, with what it took beside the generation."""
         start = perf_counter()
         timing: Timing = self._everywhere(
-            "time", arm, workload, wire, cached=cached, watched=watched
+            "time", arm, workload, wire, cached=cached, watched=watched, lateness=lateness
         )
         return replace(timing, driver_seconds=perf_counter() - start - timing.seconds[-1])
 
