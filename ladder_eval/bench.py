@@ -25,7 +25,7 @@ from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import SpeedRecord, Workload
 from ladder_eval.results.store import RunFolder
 from ladder_eval.speed.emulate import Emulation
-from ladder_eval.speed.extrapolation import require_extrapolable
+from ladder_eval.speed.extrapolation import few_layers, require_extrapolable
 from ladder_eval.speed.fitting import with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import NO_COMM, Subject
@@ -157,11 +157,13 @@ def _subject(options: BenchOptions, arms: Mapping[str, ModelConfig]) -> Subject:
     layers = options.layers or whole.num_hidden_layers
     if layers > whole.num_hidden_layers:
         raise UsageError(f"{options.model} has {whole.num_hidden_layers} layers; give fewer.")
+    cut = with_layers
     if options.emulate and layers < whole.num_hidden_layers:
         require_extrapolable(layers, arms)
+        cut = few_layers
     return Subject(
         name=place_name(find_place(options.model) or Path(options.model)),
-        arms={name: with_layers(config, layers) for name, config in arms.items()},
+        arms={name: cut(config, layers) for name, config in arms.items()},
         baseline=_BASELINE,
         whole=whole,
     )

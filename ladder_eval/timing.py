@@ -19,7 +19,7 @@ from ladder_eval.results.speed_records import (
     Workload,
 )
 from ladder_eval.results.store import RunFolder
-from ladder_eval.speed.extrapolation import extrapolable
+from ladder_eval.speed.extrapolation import extrapolable, few_layers
 from ladder_eval.speed.fitting import fitted, free_bytes, with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import LoadedSubject, Subject
@@ -71,11 +71,11 @@ def fitting(subject: Subject, workload: Workload, execution: Execution) -> Subje
     config = fitted(subject.config, workload, tp_size, execution.torch_dtype.itemsize, free)
     if config == subject.config:
         return subject
-    if subject.emulation is not None and config.num_hidden_layers < whole.num_hidden_layers:
-        config = with_layers(config, extrapolable(config.num_hidden_layers, subject.arms))
+    layers, arms, cut = config.num_hidden_layers, subject.arms, with_layers
+    if subject.emulation is not None and layers < whole.num_hidden_layers:
+        layers, arms, cut = extrapolable(layers, arms), subject.emulation.whole, few_layers
     arms = {
-        name: replace(with_layers(arm, config.num_hidden_layers), vocab_size=config.vocab_size)
-        for name, arm in subject.arms.items()
+        name: replace(cut(arm, layers), vocab_size=config.vocab_size) for name, arm in arms.items()
     }
     return replace(subject, arms=arms, folder=None, weights=RANDOM)
 

@@ -8,7 +8,7 @@ Times taken so are labelled *emulated*.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import cycle
 from time import perf_counter
 from typing import Protocol
@@ -119,10 +119,12 @@ class DeviceDelays:
         self, moment: torch.cuda.Event, stream: torch.cuda.Stream, seconds: float
     ) -> torch.cuda.Event:
         """So long after a moment, and after all that the stream has been given before."""
+        cycles = round(seconds * self._cycles_per_second)
+        if not cycles:
+            return moment  # each stream that is passed costs some microseconds of its own
         stream.wait_event(moment)
-        if cycles := round(seconds * self._cycles_per_second):
-            with torch.cuda.stream(stream):
-                torch.cuda._sleep(cycles)
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(cycles)
         done: torch.cuda.Event = stream.record_event()
         return done
 
@@ -195,6 +197,10 @@ def one_of(tp_size: int, rank: int, device: torch.device) -> Iterator[Team]:
 
     On CPUs the rank has the threads that it would have beside all others on this machine.
     """
-    delays = DeviceDelays(device) if device.type == "cuda" else HostDelays()
-    with threads_of_one_in(tp_size, device):
+    on_gpu = device.type == "cuda"
+    with (
+        torch.cuda.device(device) if on_gpu else nullcontext(),
+        threads_of_one_in(tp_size, device),
+    ):
+        delays = DeviceDelays(device) if on_gpu else HostDelays()
         yield Team(tp=EmulatedParallel(rank, tp_size, delays), device=device, backend=NAME)

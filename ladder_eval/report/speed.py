@@ -217,10 +217,11 @@ def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
 
 def _over(record: SpeedRecord) -> str:
     """What a sentence must not be quoted without."""
-    emulated = "emulated" if record.kind == EMULATED else ""
     over = f"over the {record.link.name}" if record.link.mode else ""
+    if record.kind == EMULATED:
+        over = "emulated"
     random = "with random weights" if record.weights == RANDOM else ""
-    text = " and ".join(filter(None, (f"{emulated} {over}".strip(), random)))
+    text = " and ".join(filter(None, (over, random)))
     return f"{text[0].upper()}{text[1:]}, " if text else ""
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from ladder_eval.errors import UsageError
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Trial
+from ladder_eval.speed.fitting import with_layers
 
 _PERIODS = {"desync-4x": 2}  # layers after which a residual repeats itself
 
@@ -55,6 +56,17 @@ def depths_of(name: str, config: ModelConfig, whole: ModelConfig) -> Depths:
         missing=all_own - own,
         standard=more - (all_own - own),
     )
+
+
+def few_layers(config: ModelConfig, count: int) -> ModelConfig:
+    """The model with so many layers, for all to be extrapolated; of a hybrid half are ladder ones.
+
+    Its share of ladder layers needn't be kept, as layers of either kind are added by their own
+    time. But the first of either has another neighbour than those that follow.
+    """
+    if 0 < len(config.ladder_layers) < config.num_hidden_layers:
+        return with_layers(config.as_standard(), count).with_ladder(max(1, count // 2))
+    return with_layers(config, count)
 
 
 def shallower(config: ModelConfig) -> ModelConfig:

@@ -95,7 +95,9 @@ class Subject:
         return {**arms, NO_COMM: bound, self.control: base}
 
     def roles(self) -> list[TimedArm]:
-        """What each of `all_arms` is there for."""
+        """What each of `all_arms` is there for; of what is extrapolated, the whole model's."""
+        emulation = self.whole_emulation()
+        arms = emulation.whole if emulation and self.is_extrapolated else self.all_arms()
         roles = {self.baseline: BASELINE, NO_COMM: BOUND, self.control: CONTROL}
         return [
             TimedArm(
@@ -104,7 +106,7 @@ class Subject:
                 residual=config.residual,
                 ladder_layers=config.ladder_layers,
             )
-            for name, config in self.all_arms().items()
+            for name, config in arms.items()
         ]
 
 
