@@ -1,11 +1,12 @@
 """One rank alone: arrivals by hand, on a clock that is set by hand."""
 
 import os
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
 
-from ladder_eval.distributed.emulated import EmulatedParallel, HostDelays, one_of
+from ladder_eval.distributed.emulated import DeviceDelays, EmulatedParallel, HostDelays, one_of
 from ladder_eval.distributed.wire import MODES, Wire
 
 CPU = torch.device("cpu")
@@ -114,3 +115,82 @@ def test_the_team_is_one_rank_with_its_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with one_of(4, 0, CPU):
         assert torch.get_num_threads() == before
+
+
+class Gpu:
+    """Streams in name only: each knows when it has done what it was given; a cycle takes 1/8."""
+
+    def __init__(self, monkeypatch):
+        self.active = self.compute = Stream()
+        for name, fake in {
+            "Stream": lambda device: Stream(),
+            "Event": Moment,
+            "current_stream": lambda device: self.compute,
+            "stream": self.on,
+            "device": lambda device: nullcontext(),
+            "_sleep": self.sleep,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, fake)
+        Moment.gpu = self
+
+    @contextmanager
+    def on(self, stream):
+        before, self.active = self.active, stream
+        yield
+        self.active = before
+
+    def sleep(self, cycles):
+        self.active.done += cycles / 8
+
+
+class Stream:
+    done = 0.0
+
+    def wait_event(self, moment):
+        self.done = max(self.done, moment.at)
+
+    def record_event(self):
+        return Moment(at=self.done)
+
+
+class Moment:
+    def __init__(self, enable_timing=False, at=0.0):
+        self.at = at
+
+    def record(self):
+        self.at = self.gpu.active.done
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, other):
+        return 1e3 * (other.at - self.at)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("serial", [17, 29, 43]), ("pipelined", [17, 19, 43])]
+)
+def test_a_gpu_waits_as_a_cpu_does_and_the_host_does_not(monkeypatch, mode, expected):
+    # The messages of `test_messages_share_the_wire_and_each_has_its_own_lateness`.
+    gpu = Gpu(monkeypatch)
+    tp = EmulatedParallel(1, 4, DeviceDelays(torch.device("cuda")))
+    tp.use(Wire(latency=10, bandwidth=100, mode=mode), [5, 0, 1])
+    gpu.compute.done = 0.0  # of finding out how fast it is
+    sent = [tp.all_reduce_async(message()), tp.all_reduce_async(message())]
+    gpu.compute.done = 30.0
+    sent.append(tp.all_reduce_async(message()))
+    assert gpu.compute.done == 30  # nobody has waited
+    found = []
+    for pending in sent:
+        gpu.compute.done = 0.0
+        pending.wait()
+        found.append(gpu.compute.done)
+    assert found == expected
+
+
+def test_no_time_passes_no_stream(monkeypatch):
+    gpu = Gpu(monkeypatch)
+    tp = EmulatedParallel(0, 2, DeviceDelays(torch.device("cuda")))
+    gpu.compute.done = 7.0
+    tp.all_reduce(message())
+    assert gpu.compute.done == 7
