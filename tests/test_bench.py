@@ -621,16 +621,18 @@ def test_emulated_times_are_extrapolated_from_the_rounds(options, tmp_path):
     result, _, lines, _ = emulated(options, tmp_path)
     (record,) = result.speed
 
-    def times(arm, seconds):
-        return [seconds(trial) for trial in trials(lines, arm)]
-
     for name in ("standard", "ladder", "no-comm", "standard again"):
         row = next(row for row in record.rows if row.arm == name)
-        for phase, seconds in (("prefill", ttft), ("decode", tpot)):
-            both = zip(times(name, seconds), times(f"{name} (1 layers)", seconds), strict=True)
-            expected = [two + 2 * max(0, two - one) for two, one in both]
-            found = getattr(row, phase).seconds.value
-            assert found == pytest.approx(statistics.median(expected))
+        own = trials(lines, name)
+        # Two layers more, each as the second; of the layers themselves two are in the time.
+        prefill = [ttft(trial) + 2 * trial["prefill_layers"][1] for trial in own]
+        decode = [tpot(trial) + 2 * trial["decode_layers"][1] for trial in own]
+        assert row.prefill.seconds.value == pytest.approx(statistics.median(prefill))
+        assert row.decode.seconds.value == pytest.approx(statistics.median(decode))
+        for trial in own:
+            assert 0 < sum(trial["prefill_layers"]) < ttft(trial)
+            assert 0 < sum(trial["decode_layers"]) < tpot(trial)
+            assert len(trial["prefill_layers"]) == len(trial["decode_layers"]) == 2
 
 
 @pytest.mark.usefixtures("sealed")
@@ -655,7 +657,7 @@ def test_an_emulated_report_says_so_wherever_it_says_a_time(options, tmp_path):
     assert "Emulated and with random weights, ladder decodes " in report
     assert "Emulated: rank 0 of 8 computed its share on one device" in report
     assert "normal with a deviation of 7.00 µs, as given" in report
-    assert "Times of all 4 layers are extrapolated from 2 and half of them." in report
+    assert "Times of all 4 layers are extrapolated from 2." in report
     assert "irtual link" not in report
 
 
@@ -670,15 +672,16 @@ def test_all_layers_need_no_extrapolation(options, tmp_path):
 
 @pytest.mark.usefixtures("sealed")
 def test_what_does_not_fit_is_extrapolated(options, tmp_path, monkeypatch):
-    # Room for half a layer more than three of all ranks: an even number of layers is left.
+    # Room for three layers of all ranks, of which desync-4x can repeat two.
     config = config_from_hf(SHAPE | EMULATED_SHAPE | {"model_type": "llama"})
     load = Workload(batch_size=1, prompt_len=5, output_len=3)
     needed = needed_bytes(with_layers(config, 3), load, 8, 4) + 10_000
     monkeypatch.setattr(ladder_eval.timing, "free_bytes", lambda *_: needed / 0.85 / 8)
-    result, *_ = emulated(options, tmp_path, layers=None)
-    (record,) = result.speed
-    assert (record.num_hidden_layers, record.all_hidden_layers) == (2, 4)
-    assert record.emulation.extrapolated
+    for residual, layers in (("ladder", 3), ("desync-4x", 2)):
+        result, *_ = emulated(options, tmp_path / residual, layers=None, residual=(residual,))
+        (record,) = result.speed
+        assert (record.num_hidden_layers, record.all_hidden_layers) == (layers, 4)
+        assert record.emulation.extrapolated
 
 
 @pytest.mark.usefixtures("sealed")
@@ -686,13 +689,12 @@ def test_what_does_not_fit_is_extrapolated(options, tmp_path, monkeypatch):
     ("changes", "sentence"),
     [
         (
-            {"layers": 3},
-            "These residuals are extrapolated from a multiple of 2 layers, of which half are "
-            "left out; give --layers 2.",
+            {"layers": 1},
+            "These residuals are extrapolated from 2 or more, not from 1 layers.",
         ),
         (
-            {"layers": 2, "residual": ("desync-4x",)},
-            "These residuals are extrapolated from 4 layers or more, not from 2.",
+            {"layers": 3, "residual": ("desync-4x",)},
+            "These residuals are extrapolated from a multiple of 2, not from 3 layers.",
         ),
         (
             {"tp": (13,)},

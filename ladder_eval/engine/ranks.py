@@ -27,6 +27,7 @@ from ladder_eval.engine.timing import (
     keep_freed_memory,
     time_generation,
     watched_blocks,
+    watched_layers,
 )
 from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
@@ -137,16 +138,27 @@ class Rank:
             watched: Whether to time blocks.
             lateness: Of an emulated rank, as of `EmulatedParallel.use`.
         """
-        model, emulated = self._arms[arm], isinstance(self._link, EmulatedParallel)
-        if wire is not None and isinstance(self._link, EmulatedParallel):
-            self._link.use(wire, lateness)
-        if wire is not None and isinstance(self._link, VirtualLink):
-            self._link.use(wire)
-        if not watched or (self._team.device.type == "cuda" and not emulated):
+        model, link = self._arms[arm], self._link
+        if isinstance(link, EmulatedParallel):
+            if wire is not None:
+                link.use(wire, lateness)
+            return self._time_emulated(model, workload, watched=watched)
+        if wire is not None and isinstance(link, VirtualLink):
+            link.use(wire)
+        if not watched or self._team.device.type == "cuda":
             return Timing(seconds=time_generation(model, workload, cached))
         with watched_blocks(model) as blocks:
             seconds = time_generation(model, workload, cached)
         return Timing(seconds=seconds, blocks=tuple(self._team.gather(blocks)))
+
+    def _time_emulated(self, model: Transformer, workload: Workload, *, watched: bool) -> Timing:
+        if watched:
+            with watched_blocks(model) as blocks:
+                seconds = time_generation(model, workload)
+            return Timing(seconds=seconds, blocks=(blocks,))
+        with watched_layers(model) as layers:
+            seconds = time_generation(model, workload)
+        return Timing(seconds=seconds, layers=layers)
 
     def copied_bytes_per_second(self) -> float:
         """Bytes that plain copies read and write a second, of all ranks together."""

@@ -1,7 +1,5 @@
 """Models without a checkpoint, and models that share another's weights: for timing."""
 
-from dataclasses import replace
-
 import torch
 
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
@@ -40,18 +38,13 @@ def random_model(
 def sharing(model: Transformer, config: ModelConfig, tp: TensorParallel) -> Transformer:
     """A model with another residual, or another way between ranks, on the same weights in memory.
 
-    It may have fewer layers, which are the model's first.
-
     Raises:
         ValueError: if the shapes differ.
     """
-    layers = config.num_hidden_layers
-    deep = replace(config.as_standard(), num_hidden_layers=model.config.num_hidden_layers)
-    if layers > model.config.num_hidden_layers or deep != model.config.as_standard():
+    if config.as_standard() != model.config.as_standard():
         raise ValueError("models of different shapes can't share their weights")
     twin = _empty(config, tp)
-    state = model.state_dict()
-    twin.load_state_dict({name: state[name] for name in twin.state_dict()}, assign=True)
+    twin.load_state_dict(model.state_dict(), assign=True)
     return twin.eval().requires_grad_(False)
 
 

@@ -293,7 +293,7 @@ def _emulation(record: SpeedRecord, emulation: EmulationRecord) -> str:
     if emulation.extrapolated:
         layers = (
             f" Times of all {record.all_hidden_layers} layers are extrapolated from "
-            f"{record.num_hidden_layers} and half of them."
+            f"{record.num_hidden_layers}."
         )
     return (
         f"Emulated: rank {emulation.rank} of {record.tp_size} computed its share on one device, "

@@ -55,6 +55,8 @@ class Trial:
         prefill_bound: The hidden_comm of prefill that a simulation of the dependencies gives, with
             the block times that no-comm had in the same round; None if there is none to hide.
         decode_bound: The same of decoding.
+        prefill_layers: Of an emulated rank, the seconds of each layer of the prompt.
+        decode_layers: The same of a token, mean over all.
     """
 
     arm: str
@@ -63,6 +65,8 @@ class Trial:
     driver_seconds: float
     prefill_bound: float | None
     decode_bound: float | None
+    prefill_layers: tuple[float, ...] = ()
+    decode_layers: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,81 +1,41 @@
-"""The time of all layers from that of a few, timed at two depths in the same round.
+"""The time of all layers from that of a few.
 
-A layer more takes the same time wherever it stands among layers of its kind:
+A layer more takes as long as another of its kind in the same generation does, from its start to
+that of the next, with what it waits for:
 
-    T(L) = T(k) + (L - k) (T(k) - T(j)) / (k - j),  L > k > j layers
+    T(L) = T(k) + (S - s) t_standard + (N - n) t_ladder
 
-What a stack has once, its embedding, its head and the last message, is in T(k). Of a hybrid the
-layers that are left out for T(j) are ladder layers; what a standard layer takes is known from the
-baseline, which is timed at two depths as well. That is exact for the simulated dependencies
-wherever the ladder layers of a hybrid are its last.
+for a stack of L layers, S standard and N ladder ones, that was timed on k layers, s and n of them.
+Other residuals have layers of one kind. What a stack has once, its embedding, its head and the wait
+for the last message, is in T(k). The first layers of a kind have other neighbours than those that
+follow, and don't count for t. For the simulated dependencies all this is exact wherever the ladder
+layers of a hybrid are its last.
 """
 
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ladder_eval.errors import UsageError
 from ladder_eval.models.config import ModelConfig
-from ladder_eval.results.speed_records import Round, Trial
+from ladder_eval.results.speed_records import Round
 from ladder_eval.speed.fitting import with_layers
 
-_PERIODS = {"desync-4x": 2}  # layers after which a residual repeats itself
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Depths:
-    """An arm that is timed at two depths, and what the whole model has more.
-
-    Attributes:
-        shallow: Name of the arm with fewer layers.
-        removed: How many it has fewer, all of them ladder layers if there are any.
-        missing: How many of the same kind the whole model has more.
-        standard: How many standard layers a whole hybrid has more.
-    """
-
-    shallow: str
-    removed: int
-    missing: int
-    standard: int
-
-
-def depths_of(name: str, config: ModelConfig, whole: ModelConfig) -> Depths:
-    """The two depths of an arm.
-
-    Args:
-        name: Its name.
-        config: As it is timed.
-        whole: With all layers.
-    """
-    own, all_own = (len(each.ladder_layers) or each.num_hidden_layers for each in (config, whole))
-    more = whole.num_hidden_layers - config.num_hidden_layers
-    shallow = shallower(config)
-    return Depths(
-        shallow=f"{name} ({shallow.num_hidden_layers} layers)",
-        removed=config.num_hidden_layers - shallow.num_hidden_layers,
-        missing=all_own - own,
-        standard=more - (all_own - own),
-    )
+# With fewer, the first layer would be all.
+_LEAST_LAYERS = 2
+# Layers after which a residual repeats itself, where that isn't one.
+_PERIODS = {"desync-4x": 2}
 
 
 def few_layers(config: ModelConfig, count: int) -> ModelConfig:
     """The model with so many layers, for all to be extrapolated; of a hybrid half are ladder ones.
 
     Its share of ladder layers needn't be kept, as layers of either kind are added by their own
-    time. But the first of either has another neighbour than those that follow.
+    time.
     """
     if 0 < len(config.ladder_layers) < config.num_hidden_layers:
         return with_layers(config.as_standard(), count).with_ladder(max(1, count // 2))
     return with_layers(config, count)
-
-
-def shallower(config: ModelConfig) -> ModelConfig:
-    """The model without the last half of its layers; of a hybrid, of its ladder layers."""
-    own = config.ladder_layers or tuple(range(config.num_hidden_layers))
-    removed = own[len(own) // 2 :]
-    kept = [index for index in range(config.num_hidden_layers) if index not in removed]
-    ladder = tuple(new for new, old in enumerate(kept) if old in config.ladder_layers)
-    return replace(config, num_hidden_layers=len(kept), ladder_layers=ladder)
 
 
 def require_extrapolable(layers: int, arms: Mapping[str, ModelConfig]) -> None:
@@ -84,76 +44,65 @@ def require_extrapolable(layers: int, arms: Mapping[str, ModelConfig]) -> None:
     Raises:
         UsageError: if not.
     """
-    if layers != extrapolable(layers, arms):
+    period = _period(arms)
+    if layers < _LEAST_LAYERS or layers % period:
+        wanted = f"a multiple of {period}" if period > 1 else f"{_LEAST_LAYERS} or more"
         raise UsageError(
-            f"These residuals are extrapolated from a multiple of {_step(arms)} layers, of which "
-            f"half are left out; give --layers {layers - layers % _step(arms)}."
+            f"These residuals are extrapolated from {wanted}, not from {layers} layers."
         )
 
 
 def extrapolable(layers: int, arms: Mapping[str, ModelConfig]) -> int:
-    """The largest number of layers, up to this one, from which all arms can be extrapolated.
-
-    Raises:
-        UsageError: if there is none.
-    """
-    step = _step(arms)
-    if layers < step:
-        raise UsageError(
-            f"These residuals are extrapolated from {step} layers or more, not from {layers}."
-        )
-    return layers - layers % step
+    """The largest number of layers, up to this one, from which all arms can be extrapolated."""
+    return layers - layers % _period(arms)
 
 
-def _step(arms: Mapping[str, ModelConfig]) -> int:
-    """Half of the layers are left out, and either half has to repeat itself as the whole does."""
-    return 2 * max(_PERIODS.get(config.topology, 1) for config in arms.values())
-
-
-def extrapolated(each: Round, depths: Mapping[str, Depths], baseline: str) -> Round:
-    """The round with the times of all layers; the shallow arms are left out.
-
-    No layer is taken to save time, however noisy the times are.
+def extrapolated(
+    each: Round, timed: Mapping[str, ModelConfig], whole: Mapping[str, ModelConfig]
+) -> Round:
+    """The round with the times of all layers.
 
     Args:
         each: The round as it was timed.
-        depths: The depths of each arm.
-        baseline: Name of the arm that knows what a standard layer takes.
+        timed: Of each arm, the configuration that was.
+        whole: The same with all layers.
     """
-    trials = {trial.arm: trial for trial in each.trials}
-    layer = depths[baseline]
 
-    def longer(arm: str, seconds: Callable[[Trial], float]) -> float:
-        own = depths[arm]
-        return own.missing * _layer(trials, arm, own, seconds) + own.standard * _layer(
-            trials, baseline, layer, seconds
-        )
+    def more(arm: str, layers: Sequence[float]) -> float:
+        return missing_seconds(timed[arm], whole[arm], layers)
 
     return replace(
         each,
         trials=tuple(
-            _longer(trial, longer(trial.arm, _ttft), longer(trial.arm, _gap))
+            replace(
+                trial,
+                ttft=trial.ttft + more(trial.arm, trial.prefill_layers),
+                itl=tuple(gap + more(trial.arm, trial.decode_layers) for gap in trial.itl),
+            )
             for trial in each.trials
-            if trial.arm in depths
         ),
     )
 
 
-def _layer(
-    trials: Mapping[str, Trial], arm: str, depths: Depths, seconds: Callable[[Trial], float]
-) -> float:
-    """What a layer more takes an arm."""
-    more = seconds(trials[arm]) - seconds(trials[depths.shallow])
-    return max(0.0, more / depths.removed)
+def missing_seconds(timed: ModelConfig, whole: ModelConfig, layers: Sequence[float]) -> float:
+    """Seconds that a forward through all layers takes more.
+
+    Args:
+        timed: The model that was timed.
+        whole: The same with all layers.
+        layers: Seconds of each layer that was.
+    """
+    period = _PERIODS.get(timed.topology, 1)
+    every = range(timed.num_hidden_layers)
+    kinds = [timed.ladder_layers, [index for index in every if index not in timed.ladder_layers]]
+    ladder = len(whole.ladder_layers)
+    seconds = 0.0
+    for own, wanted in zip(kinds, (ladder, whole.num_hidden_layers - ladder), strict=True):
+        if own:
+            later = own[period:] or own
+            seconds += (wanted - len(own)) * statistics.fmean(layers[index] for index in later)
+    return seconds
 
 
-def _longer(trial: Trial, prefill: float, step: float) -> Trial:
-    return replace(trial, ttft=trial.ttft + prefill, itl=tuple(gap + step for gap in trial.itl))
-
-
-def _ttft(trial: Trial) -> float:
-    return trial.ttft
-
-
-def _gap(trial: Trial) -> float:
-    return statistics.fmean(trial.itl) if trial.itl else 0.0
+def _period(arms: Mapping[str, ModelConfig]) -> int:
+    return max(_PERIODS.get(config.topology, 1) for config in arms.values())

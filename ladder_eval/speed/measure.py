@@ -14,7 +14,7 @@ from time import perf_counter
 
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.ranks import Driver
-from ladder_eval.engine.timing import BlockSeconds, Timing
+from ladder_eval.engine.timing import BlockSeconds, LayerSeconds, Timing
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Trial, Workload
 from ladder_eval.speed.simulation import simulate
@@ -197,7 +197,14 @@ def trial(
         driver_seconds=timing.driver_seconds,
         prefill_bound=prefill_bound,
         decode_bound=decode_bound,
+        prefill_layers=_means(timing.layers[:1]),
+        decode_layers=_means(timing.layers[1:]),
     )
+
+
+def _means(forwards: LayerSeconds) -> tuple[float, ...]:
+    """Mean seconds of each layer."""
+    return tuple(statistics.fmean(layer) for layer in zip(*forwards, strict=True))
 
 
 def bounds(

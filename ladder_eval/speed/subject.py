@@ -25,7 +25,7 @@ from ladder_eval.results.speed_records import (
     Workload,
 )
 from ladder_eval.speed.emulate import Emulation, emulate
-from ladder_eval.speed.extrapolation import Depths, depths_of, extrapolated, shallower
+from ladder_eval.speed.extrapolation import extrapolated
 from ladder_eval.speed.measure import Link, Measurement, measure
 
 NO_COMM = "no-comm"
@@ -73,15 +73,6 @@ class Subject:
     def all_arms(self) -> dict[str, ModelConfig]:
         """The arms, the bound without communication, and the control."""
         return self._complete(self.arms)
-
-    def depths(self) -> dict[str, Depths]:
-        """Of each of `all_arms` that is extrapolated, its depths."""
-        if self.emulation is None or not self.is_extrapolated:
-            return {}
-        whole = self._complete(self.emulation.whole)
-        return {
-            name: depths_of(name, config, whole[name]) for name, config in self.all_arms().items()
-        }
 
     def whole_emulation(self) -> Emulation | None:
         """What is emulated, with all layers of each of `all_arms`."""
@@ -156,10 +147,8 @@ class LoadedSubject:
             deadline: By `perf_counter`, no round but the first is begun that would end later.
             keep: Called with each round before the next, to write it down.
         """
-        arms, depths = self.subject.all_arms(), self.subject.depths()
-        shallow = {depths[name].shallow: shallower(arms[name]) for name in depths}
         what = Measurement(
-            arms=arms | shallow,
+            arms=self.subject.all_arms(),
             baseline=self.subject.baseline,
             bound=NO_COMM,
             workload=workload,
@@ -172,7 +161,10 @@ class LoadedSubject:
         made = []
         for each in self._rounds(what, message_bytes):
             keep(each)
-            made.append(extrapolated(each, depths, what.baseline) if depths else each)
+            made.append(each)
+        emulation = self.subject.whole_emulation()
+        if emulation is not None and self.subject.is_extrapolated:
+            made = [extrapolated(each, what.arms, emulation.whole) for each in made]
         return self._record(what, made)
 
     def _rounds(self, what: Measurement, message_bytes: int) -> Iterator[Round]:

@@ -649,7 +649,7 @@ def test_what_is_emulated_says_so(undecided):
     assert told[0] == (
         "Emulated: rank 2 of 8 computed its share on one device, and each message was a delay. "
         "The slowest rank sent it 12.3 µs later on average, by block times of all ranks drawn "
-        "from those of this one. Times of all 80 layers are extrapolated from 4 and half of them."
+        "from those of this one. Times of all 80 layers are extrapolated from 4."
     )
     assert told[1].startswith("Emulated link, serial, latency 123 µs = 0.5 × the mean block time")
     assert "weights 2.00 GiB, peak memory 4.00 GiB of rank 2, all arms together." in told[3]

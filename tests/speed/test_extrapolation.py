@@ -1,23 +1,26 @@
 """Times of all layers from those of a few, against the simulation of all of them."""
 
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from ladder_eval.distributed.wire import MODES, Wire
 from ladder_eval.errors import UsageError
 from ladder_eval.models.config import ModelConfig
+from ladder_eval.models.residual import ResidualStream
+from ladder_eval.models.transformer import block_class
 from ladder_eval.results.speed_records import Round, Trial
 from ladder_eval.speed.extrapolation import (
-    Depths,
-    depths_of,
     extrapolable,
     extrapolated,
     few_layers,
+    missing_seconds,
     require_extrapolable,
-    shallower,
 )
-from ladder_eval.speed.simulation import simulate
+from ladder_eval.speed.simulation import Clock, SimulatedParallel
 
 
 def config_of(layers, residual="standard"):
@@ -48,118 +51,128 @@ WHOLE = {
 }
 
 
-def round_of(seconds):
-    """A round whose arms take so long for the prompt, twice that for a token, and its half."""
-    trials = tuple(
-        Trial(
-            arm=arm,
-            ttft=each,
-            itl=(2.5 * each, 1.5 * each),
-            driver_seconds=0.0,
-            prefill_bound=None,
-            decode_bound=0.5,
-        )
-        for arm, each in seconds.items()
+def simulated(config, a, m, wire):
+    """Seconds of all layers of two equally fast ranks, and of each from its start to the next's.
+
+    The models' own code runs, as in `simulate`, on blocks of a and m seconds.
+    """
+    clock = Clock(2)
+    tp = SimulatedParallel(clock, wire, 0)
+    stream = ResidualStream(torch.zeros(()), tp)
+    attention, mlp = clock.block([a, a]), clock.block([m, m])
+    layer = SimpleNamespace(
+        input_layernorm=lambda x: x,
+        attention=attention,
+        self_attn=attention,
+        feed_forward=mlp,
+        mlp=mlp,
     )
-    return Round(
+    moments = [0.0]
+    for index in range(config.num_hidden_layers):
+        block_class(config, index).forward(layer, stream, None)
+        moments.append(clock.now[0])
+    stream.read()
+    return clock.now[0], [end - start for start, end in pairwise(moments)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("layers", [4, 8])
+@pytest.mark.parametrize("arm", WHOLE)
+@pytest.mark.parametrize(
+    ("a", "m", "c"), [(4, 7, 2), (7, 4, 2), (4, 7, 5), (7, 4, 5), (4, 7, 9), (7, 4, 9), (3, 3, 0)]
+)
+def test_what_is_extrapolated_is_the_time_of_all_layers(a, m, c, arm, layers, mode):
+    found, every = both(arm, layers, a, m, Wire(latency=c, bandwidth=float("inf"), mode=mode))
+    if 0 < len(WHOLE[arm].ladder_layers) < 80 and (a, m, c, mode) == (7, 4, 9, "pipelined"):
+        # A ladder whose wire carries many messages at once takes some layers to come to its pace.
+        assert every >= found > (0.96 if layers == 8 else 0.87) * every
+    else:
+        assert found == pytest.approx(every)
+
+
+def both(arm, layers, a, m, wire):
+    """The time of all layers as it is extrapolated, and as it is simulated."""
+    whole, timed = WHOLE[arm], few_layers(WHOLE[arm], layers)
+    few, of_each = simulated(timed, a, m, wire)
+    return few + missing_seconds(timed, whole, of_each), simulated(whole, a, m, wire)[0]
+
+
+def test_layers_by_hand():
+    # The first layer isn't like the others: (11 + 13) / 2.
+    seconds = [90, 11, 13]
+    assert missing_seconds(config_of(3), config_of(80), seconds) == 77 * 12
+    assert missing_seconds(config_of(3, "ladder"), config_of(80, "ladder"), seconds) == 77 * 12
+    # Of a hybrid the first of either kind: 60 - 2 standard layers of 11, 20 - 2 ladder ones of 7.
+    seconds = [90, 11, 80, 7]
+    assert missing_seconds(config_of(4, 2), config_of(80, 20), seconds) == 58 * 11 + 18 * 7
+    # With a standard layer too many one is taken away.
+    assert missing_seconds(config_of(4, 2), config_of(80, 79), seconds) == -11 + 77 * 7
+    # Desync-4x repeats itself after two layers.
+    seconds = [90, 80, 5, 9]
+    assert missing_seconds(config_of(4, "desync-4x"), config_of(80, "desync-4x"), seconds) == 76 * 7
+    # Where there is no other, the first stands for all.
+    assert missing_seconds(config_of(2, 1), config_of(80, 20), [10, 8]) == 59 * 10 + 19 * 8
+
+
+def test_a_round_by_hand():
+    def trial(arm, layer):
+        return Trial(
+            arm=arm,
+            ttft=100.0,
+            itl=(20.0, 30.0),
+            driver_seconds=0.5,
+            prefill_bound=None,
+            decode_bound=0.25,
+            prefill_layers=(40.0, 10 * layer),
+            decode_layers=(40.0, layer),
+        )
+
+    each = Round(
         number=1,
         latency=None,
         prefill_blocks=(),
         decode_blocks=(),
         copied_bytes_per_second=1.0,
-        trials=trials,
+        trials=(trial("ladder", 2.0), trial("standard", 3.0)),
     )
+    timed = {name: config_of(2, name) for name in ("standard", "ladder")}
+    whole = {name: config_of(12, name) for name in ("standard", "ladder")}
+    found = extrapolated(each, timed, whole)
+    assert [trial.arm for trial in found.trials] == ["ladder", "standard"]
+    # Ten layers more.
+    assert [(trial.ttft, trial.itl) for trial in found.trials] == [
+        (100 + 10 * 20, (20 + 10 * 2, 30 + 10 * 2)),
+        (100 + 10 * 30, (20 + 10 * 3, 30 + 10 * 3)),
+    ]
+    assert {trial.decode_bound for trial in found.trials} == {0.25}
+    one = replace(each, trials=tuple(replace(t, itl=(), decode_layers=()) for t in each.trials))
+    assert [trial.itl for trial in extrapolated(one, timed, whole).trials] == [(), ()]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("layers", [4, 8])
-@pytest.mark.parametrize(("a", "m", "c"), [(4, 7, 2), (7, 4, 2), (4, 7, 5), (7, 4, 5), (4, 7, 9)])
-def test_what_is_extrapolated_is_the_time_of_all_layers(a, m, c, layers, mode):
-    # Two ranks that are equally fast, and 30 for what a stack has once.
-    wire = Wire(latency=c, bandwidth=float("inf"), mode=mode)
-
-    def time(config):
-        return 30 + simulate(config, [[(a, m)] * config.num_hidden_layers] * 2, wire, 0)
-
-    arms = {name: few_layers(config, layers) for name, config in WHOLE.items()}
-    depths = {name: depths_of(name, arms[name], WHOLE[name]) for name in arms}
-    seconds = {name: time(config) for name, config in arms.items()}
-    seconds |= {depths[name].shallow: time(shallower(arms[name])) for name in arms}
-    found = extrapolated(round_of(seconds), depths, "standard")
-    assert [trial.arm for trial in found.trials] == list(arms)
-    for trial in found.trials:
-        whole = time(WHOLE[trial.arm])
-        assert trial.ttft == pytest.approx(whole), trial.arm
-        assert sum(trial.itl) / 2 == pytest.approx(2 * whole), trial.arm
-
-
-def test_by_hand():
-    # 4 layers 50, 2 layers 30: 10 each, so that 80 layers take 50 + 76 * 10. A token takes twice
-    # that; what more layers add is added to each gap.
-    depths = {"a": Depths(shallow="a (2 layers)", removed=2, missing=76, standard=0)}
-    found = extrapolated(round_of({"a": 50, "a (2 layers)": 30}), depths, "a")
-    (trial,) = found.trials
-    assert (trial.arm, trial.ttft) == ("a", 810)
-    assert trial.itl == (125 + 1520, 75 + 1520)
-    assert trial.decode_bound == 0.5
-
-
-def test_a_hybrid_by_hand():
-    # A ladder layer takes 52 - 44 = 8, a standard one 10: 52 + 15 * 8 + 61 * 10.
-    depths = {
-        "standard": Depths(shallow="s", removed=2, missing=76, standard=0),
-        "hybrid": Depths(shallow="h", removed=1, missing=15, standard=61),
-    }
-    seconds = {"standard": 50, "s": 30, "hybrid": 52, "h": 44}
-    _, hybrid = extrapolated(round_of(seconds), depths, "standard").trials
-    assert hybrid.ttft == 52 + 120 + 610
-
-
-def test_no_layer_saves_time():
-    depths = {"a": Depths(shallow="b", removed=2, missing=76, standard=0)}
-    (trial,) = extrapolated(round_of({"a": 50, "b": 51}), depths, "a").trials
-    assert (trial.ttft, trial.itl) == (50, (125, 75))
-
-
-def test_one_token_has_no_gaps():
-    depths = {"a": Depths(shallow="b", removed=1, missing=2, standard=0)}
-    both = round_of({"a": 5, "b": 3})
-    one = replace(both, trials=tuple(replace(trial, itl=()) for trial in both.trials))
-    (trial,) = extrapolated(one, depths, "a").trials
-    assert (trial.ttft, trial.itl) == (9, ())
-
-
-def test_depths_of_a_hybrid():
-    # Of 4 layers two are standard and two ladder, whatever the whole has.
-    config, whole = few_layers(config_of(80, 20), 4), config_of(80, 20)
-    assert config == config_of(4, 2)
-    assert depths_of("x", config, whole) == Depths(
-        shallow="x (3 layers)", removed=1, missing=18, standard=58
-    )
-    assert shallower(config) == config_of(3, 1)
-    assert depths_of("x", config, config_of(80, 79)).standard == -1
-    # Of 2 the ladder layer is all that can be left out.
-    assert shallower(few_layers(whole, 2)) == config_of(1)
+def test_of_a_hybrid_half_are_ladder_layers():
+    assert few_layers(config_of(80, 20), 4) == config_of(4, 2)
+    assert few_layers(config_of(80, 79), 5) == config_of(5, 2)
+    assert few_layers(config_of(80, 1), 2) == config_of(2, 1)
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_of_other_residuals_half_is_left_out(name):
-    assert shallower(config_of(4, name)) == config_of(2, name)
+def test_other_residuals_stay_what_they_are(name):
+    assert few_layers(config_of(80, name), 4) == config_of(4, name)
 
 
 def test_only_whole_periods_are_extrapolated():
     two, four = {"ladder": config_of(8, "ladder")}, {"desync-4x": config_of(8, "desync-4x")}
-    assert [extrapolable(layers, two) for layers in (2, 3, 4, 7)] == [2, 2, 4, 6]
-    assert [extrapolable(layers, two | four) for layers in (4, 7, 8)] == [4, 4, 8]
-    require_extrapolable(6, two)
+    assert [extrapolable(layers, two) for layers in (2, 3, 4, 7)] == [2, 3, 4, 7]
+    assert [extrapolable(layers, two | four) for layers in (2, 3, 4, 7)] == [2, 2, 4, 6]
+    require_extrapolable(3, two)
+    require_extrapolable(2, two | four)
     with pytest.raises(UsageError) as caught:
-        require_extrapolable(6, two | four)
+        require_extrapolable(3, two | four)
     assert str(caught.value) == (
-        "These residuals are extrapolated from a multiple of 4 layers, of which half are left "
-        "out; give --layers 4."
+        "These residuals are extrapolated from a multiple of 2, not from 3 layers."
     )
     with pytest.raises(UsageError) as caught:
-        require_extrapolable(3, four)
+        require_extrapolable(1, two)
     assert str(caught.value) == (
-        "These residuals are extrapolated from 4 layers or more, not from 3."
+        "These residuals are extrapolated from 2 or more, not from 1 layers."
     )
