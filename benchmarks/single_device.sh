@@ -18,7 +18,7 @@ read -ra bench <<< "${LADDER_EVAL:-ladder-eval} bench"
 layers=() emulated_layers=8 prompt_len=1024 output_len=129 batch_sizes=1,8,32 options=()
 if [ "${1:-}" = --dry-run ]; then
   shift
-  layers=(--layers 2) emulated_layers=2 prompt_len=16 output_len=5 batch_sizes=1
+  layers=(--layers 2) emulated_layers=4 prompt_len=16 output_len=5 batch_sizes=1
   options=(--device cpu --dtype bfloat16 --rounds 3)
 fi
 options+=(--batch-size "$batch_sizes" --prompt-len "$prompt_len" --output-len "$output_len" "$@")

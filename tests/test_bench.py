@@ -568,17 +568,22 @@ def test_two_ranks_are_the_default(options, monkeypatch):
     assert asked == [2]
 
 
-EMULATED_SHAPE = {"num_attention_heads": 12, "num_key_value_heads": 4, "tie_word_embeddings": False}
+EMULATED_SHAPE = {
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 6,
+    "tie_word_embeddings": False,
+}
 # Of 8 ranks one: of 12 query heads in 4 groups the last of each pair of ranks has one, the first
 # two; all have a key-value head, 12 of 96 channels, and 13 or 12 of 101 tokens.
 SHARE = 4 * (2 * 64 * (2 * 16 + 16) + 3 * 64 * 12 + 2 * 64)
 
 
 def emulated(options, tmp_path, **changes):
-    """A bench of one of eight ranks on two of four layers."""
+    """A bench of one of eight ranks on four of six layers."""
     folder = shape_in(tmp_path / "twelve heads", **EMULATED_SHAPE)
     terminal = Quiet()
-    asked = {"model": str(folder), "tp": (8,), "emulate": True, "layers": 2, "rounds": 3}
+    asked = {"model": str(folder), "tp": (8,), "emulate": True, "layers": 4, "rounds": 3}
     asked |= {"residual": ("ladder", "ladder-1"), "output_len": (3,)}
     result, place = bench(replace(options, **(asked | changes)), terminal)
     return result, place, lines_of(place), terminal.lines
@@ -588,13 +593,13 @@ def emulated(options, tmp_path, **changes):
 def test_one_of_eight_ranks_is_emulated_by_one_process(options, tmp_path):
     result, folder, lines, told = emulated(options, tmp_path)
     assert told[0].startswith(
-        "Emulating standard and ladder and ladder-1, random weights, on 2 of 4 layers, "
+        "Emulating standard and ladder and ladder-1, random weights, on 4 of 6 layers, "
         "rank 0 of 8, float32 on cpu: "
     )
     (record,) = result.speed
     assert read_result(folder) == result
     assert (record.kind, record.tp_size) == ("emulated", 8)
-    assert (record.num_hidden_layers, record.all_hidden_layers) == (2, 4)
+    assert (record.num_hidden_layers, record.all_hidden_layers) == (4, 6)
     assert (record.emulation.rank, record.emulation.skew) == (0, None)
     assert record.emulation.extrapolated
     assert record.emulation.lateness == statistics.median(
@@ -603,15 +608,15 @@ def test_one_of_eight_ranks_is_emulated_by_one_process(options, tmp_path):
     assert record.emulation.lateness > 0
     assert (record.link.name, record.link.mode) == ("emulated link", "serial")
     assert record.heads_per_rank == (2, 1, 2, 1, 2, 1, 2, 1)
-    # Its share of two layers, of embedding and head, and the last norm.
-    assert record.weight_bytes_per_rank == (2 * SHARE + 4 * (2 * 13 * 64 + 64),)
+    # Its share of four layers, of embedding and head, and the last norm.
+    assert record.weight_bytes_per_rank == (4 * SHARE + 4 * (2 * 13 * 64 + 64),)
     assert len(record.attention_seconds) == len(record.mlp_seconds) == 1
     assert [row.arm for row in record.rows] == [
         *("standard", "ladder", "ladder-1", "no-comm", "standard again")
     ]
     # What stands for the whole model is named as it.
-    assert record.rows[1].ladder_layers == (0, 1, 2, 3)
-    assert record.rows[2].ladder_layers == (3,)
+    assert record.rows[1].ladder_layers == (0, 1, 2, 3, 4, 5)
+    assert record.rows[2].ladder_layers == (5,)
     for line in lines:
         assert (line["kind"], line["tp_size"], line["backend"]) == ("emulated", 8, "emulated link")
 
@@ -624,15 +629,15 @@ def test_emulated_times_are_extrapolated_from_the_rounds(options, tmp_path):
     for name in ("standard", "ladder", "no-comm", "standard again"):
         row = next(row for row in record.rows if row.arm == name)
         own = trials(lines, name)
-        # Two layers more, each as the second; of the layers themselves two are in the time.
-        prefill = [ttft(trial) + 2 * trial["prefill_layers"][1] for trial in own]
-        decode = [tpot(trial) + 2 * trial["decode_layers"][1] for trial in own]
+        # Two layers more, each as those after the first.
+        prefill = [ttft(t) + 2 * statistics.fmean(t["prefill_layers"][1:]) for t in own]
+        decode = [tpot(t) + 2 * statistics.fmean(t["decode_layers"][1:]) for t in own]
         assert row.prefill.seconds.value == pytest.approx(statistics.median(prefill))
         assert row.decode.seconds.value == pytest.approx(statistics.median(decode))
         for trial in own:
             assert 0 < sum(trial["prefill_layers"]) < ttft(trial)
             assert 0 < sum(trial["decode_layers"]) < tpot(trial)
-            assert len(trial["prefill_layers"]) == len(trial["decode_layers"]) == 2
+            assert len(trial["prefill_layers"]) == len(trial["decode_layers"]) == 4
 
 
 @pytest.mark.usefixtures("sealed")
@@ -640,8 +645,8 @@ def test_emulated_bandwidth_counts_all_layers_of_one_rank(options, tmp_path):
     result, _, _, _ = emulated(options, tmp_path)
     (record,) = result.speed
     bound = next(row for row in record.rows if row.role == "bound")
-    # Head and norm, and four layers with keys and values of one head for 5 + 3 / 2 tokens.
-    read = 4 * (13 * 64 + 64) + 4 * (SHARE + 4 * 2 * 16 * 6.5)
+    # Head and norm, and six layers with keys and values of one head for 5 + 3 / 2 tokens.
+    read = 4 * (13 * 64 + 64) + 6 * (SHARE + 4 * 2 * 16 * 6.5)
     found = record.read_bytes_per_second
     assert found == pytest.approx(read / bound.decode.seconds.value)
 
@@ -651,13 +656,13 @@ def test_an_emulated_report_says_so_wherever_it_says_a_time(options, tmp_path):
     _, folder, _, _ = emulated(options, tmp_path, skew_us=7.0)
     report = (folder / "report.md").read_text()
     assert (
-        "emulated speed, random weights, extrapolated from 2 of 4 layers, tp_size 8 over the "
+        "emulated speed, random weights, extrapolated from 4 of 6 layers, tp_size 8 over the "
         "emulated link (serial, 0.5 × block time, 100 GB/s)"
     ) in report
     assert "Emulated and with random weights, ladder decodes " in report
     assert "Emulated: rank 0 of 8 computed its share on one device" in report
     assert "normal with a deviation of 7.00 µs, as given" in report
-    assert "Times of all 4 layers are extrapolated from 2." in report
+    assert "Times of all 6 layers are extrapolated from 4." in report
     assert "irtual link" not in report
 
 
@@ -680,7 +685,7 @@ def test_what_does_not_fit_is_extrapolated(options, tmp_path, monkeypatch):
     for residual, layers in (("ladder", 3), ("desync-4x", 2)):
         result, *_ = emulated(options, tmp_path / residual, layers=None, residual=(residual,))
         (record,) = result.speed
-        assert (record.num_hidden_layers, record.all_hidden_layers) == (layers, 4)
+        assert (record.num_hidden_layers, record.all_hidden_layers) == (layers, 6)
         assert record.emulation.extrapolated
 
 
@@ -689,12 +694,12 @@ def test_what_does_not_fit_is_extrapolated(options, tmp_path, monkeypatch):
     ("changes", "sentence"),
     [
         (
-            {"layers": 1},
-            "These residuals are extrapolated from 2 or more, not from 1 layers.",
+            {"layers": 3},
+            "These residuals are extrapolated from 4 layers or more, not from 3.",
         ),
         (
             {"layers": 3, "residual": ("desync-4x",)},
-            "These residuals are extrapolated from a multiple of 2, not from 3 layers.",
+            "These residuals are extrapolated from a multiple of 2 layers; give --layers 2.",
         ),
         (
             {"tp": (13,)},

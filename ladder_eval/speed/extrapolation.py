@@ -21,8 +21,6 @@ from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round
 from ladder_eval.speed.fitting import with_layers
 
-# With fewer, the first layer would be all.
-_LEAST_LAYERS = 2
 # Layers after which a residual repeats itself, where that isn't one.
 _PERIODS = {"desync-4x": 2}
 
@@ -33,8 +31,8 @@ def few_layers(config: ModelConfig, count: int) -> ModelConfig:
     Its share of ladder layers needn't be kept, as layers of either kind are added by their own
     time.
     """
-    if 0 < len(config.ladder_layers) < config.num_hidden_layers:
-        return with_layers(config.as_standard(), count).with_ladder(max(1, count // 2))
+    if _is_hybrid(config):
+        return with_layers(config.as_standard(), count).with_ladder(count // 2)
     return with_layers(config, count)
 
 
@@ -44,16 +42,24 @@ def require_extrapolable(layers: int, arms: Mapping[str, ModelConfig]) -> None:
     Raises:
         UsageError: if not.
     """
-    period = _period(arms)
-    if layers < _LEAST_LAYERS or layers % period:
-        wanted = f"a multiple of {period}" if period > 1 else f"{_LEAST_LAYERS} or more"
+    if layers != extrapolable(layers, arms):
         raise UsageError(
-            f"These residuals are extrapolated from {wanted}, not from {layers} layers."
+            f"These residuals are extrapolated from a multiple of {_period(arms)} layers; give "
+            f"--layers {extrapolable(layers, arms)}."
         )
 
 
 def extrapolable(layers: int, arms: Mapping[str, ModelConfig]) -> int:
-    """The largest number of layers, up to this one, from which all arms can be extrapolated."""
+    """The largest number of layers, up to this one, from which all arms can be extrapolated.
+
+    Raises:
+        UsageError: if there is none: of each kind of layer there have to be two.
+    """
+    least = 2 * max(1 + _is_hybrid(config) for config in arms.values())
+    if layers < least:
+        raise UsageError(
+            f"These residuals are extrapolated from {least} layers or more, not from {layers}."
+        )
     return layers - layers % _period(arms)
 
 
@@ -99,9 +105,13 @@ def missing_seconds(timed: ModelConfig, whole: ModelConfig, layers: Sequence[flo
     seconds = 0.0
     for own, wanted in zip(kinds, (ladder, whole.num_hidden_layers - ladder), strict=True):
         if own:
-            later = own[period:] or own
+            later = own[period:] or own  # of desync-4x, one period may be all there is
             seconds += (wanted - len(own)) * statistics.fmean(layers[index] for index in later)
     return seconds
+
+
+def _is_hybrid(config: ModelConfig) -> bool:
+    return 0 < len(config.ladder_layers) < config.num_hidden_layers
 
 
 def _period(arms: Mapping[str, ModelConfig]) -> int:

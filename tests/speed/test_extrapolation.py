@@ -110,8 +110,8 @@ def test_layers_by_hand():
     # Desync-4x repeats itself after two layers.
     seconds = [90, 80, 5, 9]
     assert missing_seconds(config_of(4, "desync-4x"), config_of(80, "desync-4x"), seconds) == 76 * 7
-    # Where there is no other, the first stands for all.
-    assert missing_seconds(config_of(2, 1), config_of(80, 20), [10, 8]) == 59 * 10 + 19 * 8
+    # Where there is no other, the first two stand for all.
+    assert missing_seconds(config_of(2, "desync-4x"), config_of(80, "desync-4x"), [5, 9]) == 78 * 7
 
 
 def test_a_round_by_hand():
@@ -152,7 +152,6 @@ def test_a_round_by_hand():
 def test_of_a_hybrid_half_are_ladder_layers():
     assert few_layers(config_of(80, 20), 4) == config_of(4, 2)
     assert few_layers(config_of(80, 79), 5) == config_of(5, 2)
-    assert few_layers(config_of(80, 1), 2) == config_of(2, 1)
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -162,17 +161,20 @@ def test_other_residuals_stay_what_they_are(name):
 
 def test_only_whole_periods_are_extrapolated():
     two, four = {"ladder": config_of(8, "ladder")}, {"desync-4x": config_of(8, "desync-4x")}
+    hybrid = {"hybrid": config_of(80, 20)}
     assert [extrapolable(layers, two) for layers in (2, 3, 4, 7)] == [2, 3, 4, 7]
     assert [extrapolable(layers, two | four) for layers in (2, 3, 4, 7)] == [2, 2, 4, 6]
+    assert [extrapolable(layers, two | hybrid) for layers in (4, 5)] == [4, 5]
     require_extrapolable(3, two)
     require_extrapolable(2, two | four)
     with pytest.raises(UsageError) as caught:
         require_extrapolable(3, two | four)
     assert str(caught.value) == (
-        "These residuals are extrapolated from a multiple of 2, not from 3 layers."
+        "These residuals are extrapolated from a multiple of 2 layers; give --layers 2."
     )
-    with pytest.raises(UsageError) as caught:
-        require_extrapolable(1, two)
-    assert str(caught.value) == (
-        "These residuals are extrapolated from 2 or more, not from 1 layers."
-    )
+    for layers, arms, least in ((1, two, 2), (3, two | hybrid, 4)):
+        with pytest.raises(UsageError) as caught:
+            require_extrapolable(layers, arms)
+        assert str(caught.value) == (
+            f"These residuals are extrapolated from {least} layers or more, not from {layers}."
+        )
