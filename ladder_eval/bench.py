@@ -1,7 +1,8 @@
 """The job of `bench`: residuals of one shape in every setting that was asked for."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import torch
 
 from ladder_eval.bench_options import DEFAULT_RATIO, BenchOptions
-from ladder_eval.distributed.launch import place_from_environment
-from ladder_eval.distributed.shares import shares
+from ladder_eval.distributed.emulated import one_of
+from ladder_eval.distributed.launch import Team, place_from_environment
+from ladder_eval.distributed.shares import busiest_rank, shares
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
@@ -22,6 +24,8 @@ from ladder_eval.report.tables import markdown
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import SpeedRecord, Workload
 from ladder_eval.results.store import RunFolder
+from ladder_eval.speed.emulate import Emulation
+from ladder_eval.speed.extrapolation import few_layers, require_extrapolable
 from ladder_eval.speed.fitting import with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import NO_COMM, Subject
@@ -29,6 +33,9 @@ from ladder_eval.terminal import Terminal
 from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
 
 SUITE = "bench"
+
+# GPUs of one server, as the paper has them.
+_EMULATED_TP_SIZE = 8
 
 _BASELINE = "standard"
 _DEFAULT_RESIDUALS = ("ladder", "parallel", "desync-2x")
@@ -43,15 +50,17 @@ def bench(options: BenchOptions, terminal: Terminal) -> tuple[RunResult, Path]:
         LadderEvalError: with one sentence that says what to do.
     """
     watch = Stopwatch()
-    subject, settings = _subject(options), _settings(options)
+    arms, settings = _whole_arms(options), _settings(options)
+    subject = _subject(options, arms)
     largest = max((setting.workload for setting in settings), key=_tokens)
     executions = _executions(options, subject)
     records: list[SpeedRecord] = []
     name = f"{SUITE}-{subject.name}-{watch.stamp}"
     with RunFolder.open(options.output_dir / name) as folder:
         for execution in executions:
-            part = fitting(subject, largest, execution)
-            with execution.team() as team:
+            emulation = _emulation(options, arms, execution.tp_size)
+            part = fitting(replace(subject, emulation=emulation), largest, execution)
+            with _team(execution, part) as team:
                 driver = Driver(team)
                 for record in time_settings(part, settings, execution, driver, folder, terminal):
                     records.append(record)
@@ -68,10 +77,14 @@ def _executions(options: BenchOptions, subject: Subject) -> list[Execution]:
         UsageError: if one of them can't be.
     """
     place = place_from_environment(os.environ)
+    if options.emulate and place is not None:
+        raise UsageError("One rank is emulated by one process; start the command without torchrun.")
     sizes = options.tp or (_default_tp_size(options) if place is None else place.world_size,)
     found = [execution_of(options.device, options.dtype, size) for size in sizes]
     for execution in found:
         shares(subject.whole.shape, execution.tp_size)
+        if options.emulate:
+            continue
         if (reason := why_not(execution)) and options.link != "real":
             raise UsageError(f"Not over a virtual link: {reason}; give --link real for another.")
         if options.link == "virtual" and execution.device.type == "cuda":
@@ -80,9 +93,30 @@ def _executions(options: BenchOptions, subject: Subject) -> list[Execution]:
 
 
 def _default_tp_size(options: BenchOptions) -> int:
-    """Two ranks, unless there is only one GPU for them."""
+    """Two ranks, unless there is only one GPU for them; eight if one of them is enough."""
+    if options.emulate:
+        return _EMULATED_TP_SIZE
     on_gpu = execution_of(options.device, options.dtype, None).device.type == "cuda"
     return min(2, torch.cuda.device_count()) if on_gpu else 2
+
+
+def _emulation(
+    options: BenchOptions, whole: Mapping[str, ModelConfig], tp_size: int
+) -> Emulation | None:
+    if not options.emulate:
+        return None
+    return Emulation(
+        rank=busiest_rank(whole[_BASELINE].shape, tp_size),
+        tp_size=tp_size,
+        skew=None if options.skew_us is None else options.skew_us * 1e-6,
+        whole=whole,
+    )
+
+
+def _team(execution: Execution, subject: Subject) -> AbstractContextManager[Team]:
+    if subject.emulation is None:
+        return execution.team()
+    return one_of(execution.tp_size, subject.emulation.rank, execution.device)
 
 
 def _tokens(workload: Workload) -> int:
@@ -110,19 +144,26 @@ def _links(options: BenchOptions) -> list[Link | None]:
     return [replace(link, ratio=ratio) for ratio in options.latency_ratio or (DEFAULT_RATIO,)]
 
 
-def _subject(options: BenchOptions) -> Subject:
-    """The shape that the user named, and its residuals."""
+def _whole_arms(options: BenchOptions) -> dict[str, ModelConfig]:
+    """The shape that the user named, and its residuals, with all layers."""
     own = peek(options.model)
     if own is None:
         raise UsageError(f"{options.model} has no config.json; give a folder with one, or a name.")
-    whole = own.as_standard()
+    return {_BASELINE: own.as_standard()} | _candidates(options, own)
+
+
+def _subject(options: BenchOptions, arms: Mapping[str, ModelConfig]) -> Subject:
+    whole = arms[_BASELINE]
     layers = options.layers or whole.num_hidden_layers
     if layers > whole.num_hidden_layers:
         raise UsageError(f"{options.model} has {whole.num_hidden_layers} layers; give fewer.")
-    arms = {_BASELINE: whole} | _candidates(options, own)
+    cut = with_layers
+    if options.emulate and layers < whole.num_hidden_layers:
+        require_extrapolable(layers, arms)
+        cut = few_layers
     return Subject(
         name=place_name(find_place(options.model) or Path(options.model)),
-        arms={name: with_layers(config, layers) for name, config in arms.items()},
+        arms={name: cut(config, layers) for name, config in arms.items()},
         baseline=_BASELINE,
         whole=whole,
     )

@@ -28,12 +28,16 @@ class BenchOptions:
         residual: What to time beside standard: ladder, ladder-N (the last N layers), parallel,
             desync-2x, desync-4x; by default the model's own, or ladder, parallel and desync-2x.
         layers: Time so many layers of the model; by default all that fit in memory.
-        tp: tp_sizes; by default 2, or the number of processes that torchrun started.
+        emulate: Time one rank of each group on one device, and extrapolate to all layers.
+        skew_us: Of emulated ranks, the standard deviation of a block's time in microseconds; by
+            default it is drawn from the times of the rank's blocks.
+        tp: tp_sizes; by default 2, or the number of processes that torchrun started, or 8 where
+            one rank is emulated.
         batch_size: Rows.
         prompt_len: Tokens in.
         output_len: Tokens out.
-        link: virtual or real; by default virtual on CPUs, real on GPUs.
-        link_mode: Of the virtual link: serial or pipelined.
+        link: virtual or real; by default virtual on CPUs, real on GPUs; emulated ranks have none.
+        link_mode: Of the modelled link: serial or pipelined.
         latency_us: Its latencies in microseconds.
         latency_ratio: Or latencies as multiples of the mean block time of each round.
         bandwidth_gbs: Its bandwidth in 10^9 bytes a second.
@@ -50,6 +54,8 @@ class BenchOptions:
     model: str = "smollm2_135m"
     residual: tuple[str, ...] = ()
     layers: int | None = None
+    emulate: bool = False
+    skew_us: float | None = None
     tp: tuple[int, ...] = ()
     batch_size: tuple[int, ...] = (1,)
     prompt_len: tuple[int, ...] = (128,)
@@ -77,6 +83,7 @@ class BenchOptions:
         if self.dtype is not None and self.dtype not in DTYPES:
             raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
         self._require_link()
+        self._require_emulation()
 
     def _require_link(self) -> None:
         if self.link not in (None, *LINKS):
@@ -90,6 +97,16 @@ class BenchOptions:
         if not 0 < self.bandwidth_gbs < math.inf:
             raise UsageError(f"--bandwidth-gbs {self.bandwidth_gbs} must be a number above 0.")
         Wire(latency=0.0, bandwidth=self.bandwidth_gbs * 1e9, mode=self.link_mode)
+
+    def _require_emulation(self) -> None:
+        if self.skew_us is not None and not self.emulate:
+            raise UsageError("--skew-us is of emulated ranks; add --emulate, or drop it.")
+        if self.skew_us is not None and not 0 <= self.skew_us < math.inf:
+            raise UsageError(f"--skew-us {self.skew_us} must be a number from 0.")
+        if self.emulate and self.link is not None:
+            raise UsageError("An emulated rank's messages are delays; drop --link.")
+        if self.emulate and 1 in self.tp:
+            raise UsageError("A rank alone sends nothing; give --emulate a --tp of 2 or more.")
 
 
 def bench_options(given: Mapping[str, Any]) -> BenchOptions:

@@ -134,6 +134,7 @@ def test_times_are_in_every_file(finished, tiny_checkpoint):
     conditions = json.loads(lines[0])
     del conditions["round"]
     assert conditions == {
+        "kind": "measured",
         "model": "tiny-ladder-last2",
         "weights": str(tiny_checkpoint.resolve()),
         "num_hidden_layers": 4,

@@ -26,7 +26,18 @@ def bench(
     layers: Annotated[
         int | None, typer.Option(help="Layers to time.", show_default="all that fit")
     ] = None,
-    tp: Annotated[str | None, typer.Option(help="Ranks.", show_default="2")] = None,
+    emulate: Annotated[
+        bool | None,
+        typer.Option("--emulate", help="One rank of many on one device; all layers follow."),
+    ] = None,
+    skew_us: Annotated[
+        float | None,
+        typer.Option(
+            help="Of emulated ranks' blocks, standard deviation in microseconds.",
+            show_default="as the rank's blocks differ",
+        ),
+    ] = None,
+    tp: Annotated[str | None, typer.Option(help="Ranks.", show_default="2; emulated 8")] = None,
     batch_size: Annotated[str | None, typer.Option(help="Rows.", show_default="1")] = None,
     prompt_len: Annotated[str | None, typer.Option(help="Tokens in.", show_default="128")] = None,
     output_len: Annotated[str | None, typer.Option(help="Tokens out.", show_default="16")] = None,

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
@@ -26,6 +27,7 @@ from ladder_eval.engine.timing import (
     keep_freed_memory,
     time_generation,
     watched_blocks,
+    watched_layers,
 )
 from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
@@ -121,19 +123,42 @@ class Rank:
         *,
         cached: int = 0,
         watched: bool = False,
+        lateness: Sequence[float] = (),
     ) -> Timing:
         """Time one generation, as `time_generation`, and its blocks too if they are watched.
 
-        On a GPU they never are: the host would have to wait for each, which slows the whole down.
+        On a GPU only an emulated rank's are, in a generation for that alone: what the host notes
+        of each would slow down one whose time counts.
+
+        Args:
+            arm: The residual's name.
+            workload: The generation's shape.
+            wire: The modelled wire; None for real messages.
+            cached: As of `time_generation`.
+            watched: Whether to time blocks.
+            lateness: Of an emulated rank, as of `EmulatedParallel.use`.
         """
-        model = self._arms[arm]
-        if wire is not None and isinstance(self._link, VirtualLink):
-            self._link.use(wire)
+        model, link = self._arms[arm], self._link
+        if isinstance(link, EmulatedParallel):
+            if wire is not None:
+                link.use(wire, lateness)
+            return self._time_emulated(model, workload, watched=watched)
+        if wire is not None and isinstance(link, VirtualLink):
+            link.use(wire)
         if not watched or self._team.device.type == "cuda":
             return Timing(seconds=time_generation(model, workload, cached))
         with watched_blocks(model) as blocks:
             seconds = time_generation(model, workload, cached)
         return Timing(seconds=seconds, blocks=tuple(self._team.gather(blocks)))
+
+    def _time_emulated(self, model: Transformer, workload: Workload, *, watched: bool) -> Timing:
+        if watched:
+            with watched_blocks(model) as blocks:
+                seconds = time_generation(model, workload)
+            return Timing(seconds=seconds, blocks=(blocks,))
+        with watched_layers(model) as layers:
+            seconds = time_generation(model, workload)
+        return Timing(seconds=seconds, layers=layers)
 
     def copied_bytes_per_second(self) -> float:
         """Bytes that plain copies read and write a second, of all ranks together."""
@@ -197,11 +222,12 @@ class Driver:
         *,
         cached: int = 0,
         watched: bool = False,
+        lateness: Sequence[float] = (),
     ) -> Timing:
         """As `Rank.time`, with what it took beside the generation."""
         start = perf_counter()
         timing: Timing = self._everywhere(
-            "time", arm, workload, wire, cached=cached, watched=watched
+            "time", arm, workload, wire, cached=cached, watched=watched, lateness=lateness
         )
         return replace(timing, driver_seconds=perf_counter() - start - timing.seconds[-1])
 

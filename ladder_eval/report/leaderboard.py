@@ -15,6 +15,7 @@ from ladder_eval.report.words import bounds, percent, points
 from ladder_eval.results.averages import suite_average
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.records import POOLED, Comparison, ModelRecord, RunResult
+from ladder_eval.results.speed_records import MEASURED
 
 __all__ = ["LEADERBOARD_COLUMNS", "leaderboard", "leaderboard_table", "to_csv", "write_csv"]
 
@@ -37,6 +38,7 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
     "decode_speedup": "float64",
     "decode_speedup_low": "float64",
     "decode_speedup_high": "float64",
+    "speed_kind": "string",
     "speed_tp_size": "Int64",
     "speed_link": "string",
     "speed_device": "string",
@@ -63,8 +65,8 @@ LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
 suite averages, or all whose metric is a fraction; missing if one of them is. `baseline` and the
 `pooled_` columns, in percentage points with their interval, are missing where a model is compared
 with nothing, and `decode_speedup` with its interval, the baseline's time by the model's, where it
-wasn't timed. The `speed_` columns are the conditions of that, such as whether the link is
-virtual, which need not be those of scoring. `started_at` is ISO 8601.
+wasn't timed. The `speed_` columns are the conditions of that, such as whether it was measured and
+the link is virtual, which need not be those of scoring. `started_at` is ISO 8601.
 """
 
 SAME_EVALUATION: Final = ["fingerprint", "suite", "prompts_sha256", "dtype", "device", "baseline"]
@@ -182,6 +184,7 @@ def _speed(result: RunResult, model: str) -> dict[str, object]:
         "decode_speedup": speedup.value if speedup else None,
         "decode_speedup_low": speedup.low if speedup else None,
         "decode_speedup_high": speedup.high if speedup else None,
+        "speed_kind": record.kind if record else None,
         "speed_tp_size": record.tp_size if record else None,
         "speed_link": link_words(record.link) if record else None,
         "speed_device": record.device if record else None,
@@ -219,7 +222,8 @@ def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
 def _speedup(row: dict[Any, Any]) -> str:
     if pd.isna(row["decode_speedup"]):
         return "—"
-    return f"{row['decode_speedup']:.2f} over {row['speed_link']}"
+    kind = "" if row["speed_kind"] == MEASURED else f", {row['speed_kind']}"
+    return f"{row['decode_speedup']:.2f} over {row['speed_link']}{kind}"
 
 
 def _difference(row: dict[Any, Any]) -> str:

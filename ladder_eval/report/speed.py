@@ -6,7 +6,9 @@ from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.words import memory, printed
 from ladder_eval.results.records import PublishedRow
 from ladder_eval.results.speed_records import (
+    EMULATED,
     RANDOM,
+    EmulationRecord,
     Estimate,
     LinkRecord,
     PhaseRecord,
@@ -76,14 +78,16 @@ def speed_conditions(record: SpeedRecord) -> tuple[str, ...]:
     blocks = ", ".join(
         f"rank {rank}: {1e3 * attention:.2f} + {1e3 * mlp:.2f} ms"
         for rank, (attention, mlp) in enumerate(
-            zip(record.attention_seconds, record.mlp_seconds, strict=True)
+            zip(record.attention_seconds, record.mlp_seconds, strict=True),
+            start=record.emulation.rank if record.emulation else 0,
         )
     )
+    timed = f"of rank {record.emulation.rank}" if record.emulation else "by rank"
     return (
         *_brief_conditions(record),
         f"Query heads {heads}, key-value heads {kv_heads}; weights "
         f"{memory(record.weight_bytes_per_rank)}, peak memory {memory(record.peak_memory_bytes)} "
-        "by rank, all arms together.",
+        f"{timed}, all arms together.",
         *([f"Attention and MLP without communication: {blocks}."] if blocks else []),
         f"The driver, with the making of prompt and cache, adds {100 * record.driver_share:.1f} % "
         "to a generation.",
@@ -115,11 +119,12 @@ def _title(record: SpeedRecord) -> str:
     work = record.workload
     weights = ", random weights" if record.weights == RANDOM else ""
     part = f", {_part(record)}" if _part(record) else ""
+    kind = "emulated speed" if record.kind == EMULATED else "speed"
     ranks = f"tp_size {record.tp_size}"
     if record.tp_size > 1:
         ranks += f" over {link_words(record.link)}"
     return (
-        f"speed{weights}{part}, {ranks}: batch_size {work.batch_size}, prompt {work.prompt_len}, "
+        f"{kind}{weights}{part}, {ranks}: batch_size {work.batch_size}, prompt {work.prompt_len}, "
         f"output {work.output_len}"
     )
 
@@ -212,7 +217,9 @@ def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
 
 def _over(record: SpeedRecord) -> str:
     """What a sentence must not be quoted without."""
-    over = f"Over the {record.link.name}" if record.link.mode else ""
+    over = f"over the {record.link.name}" if record.link.mode else ""
+    if record.kind == EMULATED:
+        over = "emulated"
     random = "with random weights" if record.weights == RANDOM else ""
     text = " and ".join(filter(None, (over, random)))
     return f"{text[0].upper()}{text[1:]}, " if text else ""
@@ -263,12 +270,35 @@ def _brief_conditions(record: SpeedRecord) -> tuple[str, ...]:
     if record.rounds != record.rounds_asked:
         rounds += f" of {record.rounds_asked}"
     part = f"{_part(record)}, " if _part(record) else ""
+    emulation = record.emulation
     return (
+        *([_emulation(record, emulation)] if emulation else []),
         f"{_link(record)}; {record.dtype} on {record.device}, {record.threads} "
         f"thread{'s' if record.threads > 1 else ''} a rank, heads "
         f"{':'.join(map(str, record.heads_per_rank))}; {part}{_weights(record)}; "
         f"{rounds} rounds after {record.warm_up} warm-up.",
         _bandwidth(record),
+    )
+
+
+def _emulation(record: SpeedRecord, emulation: EmulationRecord) -> str:
+    """What was there, and what stood for the rest."""
+    late = f"{_digits(1e6 * emulation.lateness)} µs"
+    others = (
+        "drawn from those of this one"
+        if emulation.skew is None
+        else f"normal with a deviation of {_digits(1e6 * emulation.skew)} µs, as given"
+    )
+    layers = ""
+    if emulation.extrapolated:
+        layers = (
+            f" Times of all {record.all_hidden_layers} layers are extrapolated from "
+            f"{record.num_hidden_layers}."
+        )
+    return (
+        f"Emulated: rank {emulation.rank} of {record.tp_size} computed its share on one device, "
+        f"and each message was a delay. The slowest rank sent it {late} later on average, by block "
+        f"times of all ranks {others}.{layers}"
     )
 
 
@@ -293,7 +323,9 @@ def _part(record: SpeedRecord) -> str:
     """What was left out of a model that didn't fit in memory, in words."""
     parts = []
     if record.num_hidden_layers != record.all_hidden_layers:
-        parts.append(f"{record.num_hidden_layers} of {record.all_hidden_layers} layers")
+        layers = f"{record.num_hidden_layers} of {record.all_hidden_layers} layers"
+        extrapolated = record.emulation is not None and record.emulation.extrapolated
+        parts.append(f"extrapolated from {layers}" if extrapolated else layers)
     if record.vocab_size != record.all_vocab_size:
         parts.append(f"a vocabulary of {record.vocab_size} of {record.all_vocab_size}")
     return " and ".join(parts)

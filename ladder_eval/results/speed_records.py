@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "EMULATED",
+    "MEASURED",
     "RANDOM",
+    "EmulationRecord",
     "Estimate",
     "LinkRecord",
     "PhaseRecord",
@@ -17,6 +20,12 @@ __all__ = [
 
 RANDOM: Final = "random"
 """The `SpeedRecord.weights` of weights that were made up."""
+
+MEASURED: Final = "measured"
+"""The `SpeedRecord.kind` of times of all ranks."""
+
+EMULATED: Final = "emulated"
+"""The `SpeedRecord.kind` of times of one rank, whose messages were delays."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +55,8 @@ class Trial:
         prefill_bound: The hidden_comm of prefill that a simulation of the dependencies gives, with
             the block times that no-comm had in the same round; None if there is none to hide.
         decode_bound: The same of decoding.
+        prefill_layers: Of an emulated rank, the seconds of each layer of the prompt.
+        decode_layers: The same of a token, mean over all.
     """
 
     arm: str
@@ -54,6 +65,8 @@ class Trial:
     driver_seconds: float
     prefill_bound: float | None
     decode_bound: float | None
+    prefill_layers: tuple[float, ...] = ()
+    decode_layers: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +81,8 @@ class Round:
         decode_blocks: The same of decoding; empty if only one token is asked for.
         copied_bytes_per_second: What plain copies on all ranks at once read and write.
         trials: In the order in which they were made.
+        lateness: Mean seconds by which the slowest rank sends a block's message of the baseline
+            after an emulated one; None where ranks are measured.
     """
 
     number: int
@@ -76,6 +91,7 @@ class Round:
     decode_blocks: tuple[tuple[float, ...], ...]
     copied_bytes_per_second: float
     trials: tuple[Trial, ...]
+    lateness: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,6 +182,25 @@ class LinkRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EmulationRecord:
+    """What was put in place of the ranks that weren't there.
+
+    Attributes:
+        rank: The rank whose share was computed.
+        skew: Seconds of the standard deviation of a block's time over ranks, if it was given; None
+            if the others' times were drawn from those of the emulated rank's blocks.
+        lateness: Median over rounds of the mean seconds by which the slowest rank sends a block's
+            message of the baseline after the emulated one.
+        extrapolated: Whether the times are those of all layers, though fewer were timed.
+    """
+
+    rank: int
+    skew: float | None
+    lateness: float
+    extrapolated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SpeedRecord:
     """Residuals on the same weights and work, in interleaved rounds, and their conditions.
 
@@ -196,6 +231,9 @@ class SpeedRecord:
             token is asked for.
         driver_share: What the driver adds to a generation of the baseline, as a share of its time.
         rows: One an arm.
+        kind: MEASURED or EMULATED.
+        emulation: Of emulated times; what is said of each rank is then of the emulated one alone,
+            but for the heads.
     """
 
     model: str
@@ -223,3 +261,5 @@ class SpeedRecord:
     read_bytes_per_second: float | None
     driver_share: float
     rows: tuple[SpeedRow, ...]
+    kind: str = MEASURED
+    emulation: EmulationRecord | None = None

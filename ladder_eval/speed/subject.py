@@ -1,25 +1,31 @@
 """A model and its residuals, from weights to the record of a measurement."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from ladder_eval.distributed.shares import shares
-from ladder_eval.distributed.virtual_link import NAME
+from ladder_eval.distributed.emulated import NAME as EMULATED_LINK
+from ladder_eval.distributed.shares import Share, shares
+from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed import BASELINE, BOUND, CANDIDATE, CONTROL, TimedArm, speed_rows
 from ladder_eval.results.speed_records import (
+    EMULATED,
+    MEASURED,
     RANDOM,
+    EmulationRecord,
     LinkRecord,
     Round,
     SpeedRecord,
     SpeedRow,
     Workload,
 )
+from ladder_eval.speed.emulate import Emulation, emulate
+from ladder_eval.speed.extrapolation import extrapolated
 from ladder_eval.speed.measure import Link, Measurement, measure
 
 NO_COMM = "no-comm"
@@ -37,6 +43,7 @@ class Subject:
         whole: The model's configuration before layers were left out.
         folder: Its checkpoint; None for random weights.
         weights: Where these come from, in words.
+        emulation: What one device stands for; None to time all ranks.
     """
 
     name: str
@@ -45,6 +52,7 @@ class Subject:
     whole: ModelConfig
     folder: Path | None = None
     weights: str = RANDOM
+    emulation: Emulation | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -56,13 +64,31 @@ class Subject:
         """Name of the arm that is the baseline once more."""
         return f"{self.baseline} again"
 
+    @property
+    def is_extrapolated(self) -> bool:
+        """Whether the times of all layers follow from those of fewer."""
+        fewer = self.config.num_hidden_layers != self.whole.num_hidden_layers
+        return self.emulation is not None and fewer
+
     def all_arms(self) -> dict[str, ModelConfig]:
         """The arms, the bound without communication, and the control."""
-        bound = replace(self.config, ladder_layers=(), topology=NO_COMM)
-        return {**self.arms, NO_COMM: bound, self.control: self.config}
+        return self._complete(self.arms)
+
+    def whole_emulation(self) -> Emulation | None:
+        """What is emulated, with all layers of each of `all_arms`."""
+        if self.emulation is None:
+            return None
+        return replace(self.emulation, whole=self._complete(self.emulation.whole))
+
+    def _complete(self, arms: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+        base = arms[self.baseline]
+        bound = replace(base, ladder_layers=(), topology=NO_COMM)
+        return {**arms, NO_COMM: bound, self.control: base}
 
     def roles(self) -> list[TimedArm]:
-        """What each of `all_arms` is there for."""
+        """What each of `all_arms` is there for; of what is extrapolated, the whole model's."""
+        emulation = self.whole_emulation()
+        arms = emulation.whole if emulation and self.is_extrapolated else self.all_arms()
         roles = {self.baseline: BASELINE, NO_COMM: BOUND, self.control: CONTROL}
         return [
             TimedArm(
@@ -71,7 +97,7 @@ class Subject:
                 residual=config.residual,
                 ladder_layers=config.ladder_layers,
             )
-            for name, config in self.all_arms().items()
+            for name, config in arms.items()
         ]
 
 
@@ -133,10 +159,19 @@ class LoadedSubject:
         tokens = workload.batch_size * workload.prompt_len
         message_bytes = tokens * self.subject.config.hidden_size * self.dtype.itemsize
         made = []
-        for each in measure(self.driver, what, message_bytes):
+        for each in self._rounds(what, message_bytes):
             keep(each)
             made.append(each)
+        emulation = self.subject.whole_emulation()
+        if emulation is not None and self.subject.is_extrapolated:
+            made = [extrapolated(each, what.arms, emulation.whole) for each in made]
         return self._record(what, made)
+
+    def _rounds(self, what: Measurement, message_bytes: int) -> Iterator[Round]:
+        emulation = self.subject.whole_emulation()
+        if emulation is None:
+            return measure(self.driver, what, message_bytes)
+        return emulate(self.driver, what, emulation, message_bytes)
 
     def _record(self, what: Measurement, rounds: Sequence[Round]) -> SpeedRecord:
         team, config, whole = self.driver.team, self.subject.config, self.subject.whole
@@ -147,13 +182,14 @@ class LoadedSubject:
             what.workload.batch_size,
             communicates=team.tp.size > 1,
         )
+        link_name = VIRTUAL if self.subject.emulation is None else EMULATED_LINK
         attention, mlp = (_block_seconds(rounds, block) for block in (0, 1))
         return SpeedRecord(
             model=self.subject.name,
             weights=self.subject.weights,
             workload=what.workload,
             tp_size=team.tp.size,
-            link=_link_record(what.link, team.backend, rounds),
+            link=_link_record(what.link, link_name, team.backend, rounds),
             device=str(team.device),
             dtype=str(self.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
@@ -174,6 +210,8 @@ class LoadedSubject:
             read_bytes_per_second=self._read_bytes_per_second(what.workload, rows),
             driver_share=_driver_share(what.baseline, rounds),
             rows=rows,
+            kind=MEASURED if self.subject.emulation is None else EMULATED,
+            emulation=_emulation_record(self.subject, rounds),
         )
 
     def _read_bytes_per_second(self, workload: Workload, rows: Sequence[SpeedRow]) -> float | None:
@@ -183,21 +221,41 @@ class LoadedSubject:
             return None
         config = self.subject.config
         cached = workload.batch_size * (workload.prompt_len + workload.output_len / 2)
-        kv_heads = sum(
-            len(part.kv_heads) for part in shares(config.shape, self.driver.team.tp.size)
-        )
+        parts = self._timed_shares()
+        kv_heads = sum(len(part.kv_heads) for part in parts)
         cache = 2 * config.num_hidden_layers * kv_heads * config.head_dim * cached
+        embedding = sum(len(part.vocabulary) for part in parts) * config.hidden_size
+        head = embedding + len(parts) * config.hidden_size  # with the last norm
         # Of an embedding that isn't the head as well, a step reads a few rows.
-        unread = 0 if config.tie_word_embeddings else config.vocab_size * config.hidden_size
-        read = sum(self.weight_bytes) + (cache - unread) * self.dtype.itemsize
-        return read / bound.decode.seconds.value
+        unread = 0 if config.tie_word_embeddings else embedding
+        weights = sum(self.weight_bytes) / self.dtype.itemsize - unread
+        layers = weights - head + cache
+        if self.subject.is_extrapolated:
+            layers *= self.subject.whole.num_hidden_layers / config.num_hidden_layers
+        return (head + layers) * self.dtype.itemsize / bound.decode.seconds.value
+
+    def _timed_shares(self) -> Sequence[Share]:
+        """The shares of the ranks whose times were taken."""
+        tp, parts = self.driver.team.tp, shares(self.subject.config.shape, self.driver.team.tp.size)
+        return parts if self.subject.emulation is None else parts[tp.rank : tp.rank + 1]
 
 
-def _link_record(link: Link | None, backend: str, rounds: Sequence[Round]) -> LinkRecord:
+def _emulation_record(subject: Subject, rounds: Sequence[Round]) -> EmulationRecord | None:
+    if subject.emulation is None:
+        return None
+    return EmulationRecord(
+        rank=subject.emulation.rank,
+        skew=subject.emulation.skew,
+        lateness=statistics.median(r.lateness for r in rounds if r.lateness is not None),
+        extrapolated=subject.is_extrapolated,
+    )
+
+
+def _link_record(link: Link | None, name: str, backend: str, rounds: Sequence[Round]) -> LinkRecord:
     if link is None:
         return LinkRecord(name=backend, mode=None, latency=None, latency_ratio=None, bandwidth=None)
     return LinkRecord(
-        name=NAME,
+        name=name,
         mode=link.mode,
         latency=statistics.median(r.latency for r in rounds if r.latency is not None),
         latency_ratio=link.ratio,
