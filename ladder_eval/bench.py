@@ -16,8 +16,8 @@ from ladder_eval.distributed.shares import busiest_rank, shares
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
-from ladder_eval.models.choice import ResidualChoice
-from ladder_eval.models.config import TOPOLOGIES, ModelConfig
+from ladder_eval.models.choice import with_residual
+from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.hub_id import find_place, place_name
 from ladder_eval.models.selection import peek
 from ladder_eval.report.tables import markdown
@@ -175,19 +175,7 @@ def _candidates(options: BenchOptions, own: ModelConfig) -> dict[str, ModelConfi
         return {own.residual: own}
     # The baseline and the bound are timed whatever is asked for.
     names = [n for n in options.residual or _DEFAULT_RESIDUALS if n not in (_BASELINE, NO_COMM)]
-    return {name: _with_residual(dense, name) for name in names}
-
-
-def _with_residual(dense: ModelConfig, name: str) -> ModelConfig:
-    kind, _, depth = name.partition("-")
-    if kind == "ladder" and depth.isdecimal() and int(depth) > 0:
-        return dense.with_ladder(int(depth))
-    if name != "ladder" and name not in TOPOLOGIES:
-        raise UsageError(
-            f"Unknown residual {name!r}; known are ladder, ladder-N for the last N layers, and "
-            f"{', '.join(TOPOLOGIES)}."
-        )
-    return ResidualChoice(residual=name).apply(dense, name)
+    return {name: with_residual(dense, name) for name in names}
 
 
 def _result(name: str, watch: Stopwatch, records: Sequence[SpeedRecord]) -> RunResult:
