@@ -27,6 +27,7 @@ from ladder_eval.engine.timing import (
     time_generation,
     watched_blocks,
 )
+from ladder_eval.engine.tracing import trace_generation
 from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.config import ModelConfig
@@ -34,6 +35,7 @@ from ladder_eval.models.random_weights import random_model, sharing
 from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
 from ladder_eval.results.speed_records import Workload
+from ladder_eval.results.trace_records import RankTrace
 
 
 class Rank:
@@ -135,6 +137,14 @@ class Rank:
             seconds = time_generation(model, workload, cached)
         return Timing(seconds=seconds, blocks=tuple(self._team.gather(blocks)))
 
+    def trace(self, arm: str, workload: Workload, wire: Wire | None) -> list[RankTrace]:
+        """Trace one generation of an arm on every rank."""
+        if wire is not None and isinstance(self._link, VirtualLink):
+            self._link.use(wire)
+        config = self._arms[arm].config
+        found = trace_generation(self._loaded(), config, self._link, workload)
+        return self._team.gather(found)
+
     def copied_bytes_per_second(self) -> float:
         """Bytes that plain copies read and write a second, of all ranks together."""
         speeds = self._team.gather(copied_bytes_per_second(self._link, self._team.device))
@@ -204,6 +214,11 @@ class Driver:
             "time", arm, workload, wire, cached=cached, watched=watched
         )
         return replace(timing, driver_seconds=perf_counter() - start - timing.seconds[-1])
+
+    def trace(self, arm: str, workload: Workload, wire: Wire | None) -> list[RankTrace]:
+        """As `Rank.trace`."""
+        found: list[RankTrace] = self._everywhere("trace", arm, workload, wire)
+        return found
 
     def copied_bytes_per_second(self) -> float:
         """As `Rank.copied_bytes_per_second`."""

@@ -6,12 +6,14 @@ from typing import Final
 __all__ = [
     "RANDOM",
     "Estimate",
+    "GapRecord",
     "LinkRecord",
     "PhaseRecord",
     "Round",
     "SpeedRecord",
     "SpeedRow",
     "Trial",
+    "Work",
     "Workload",
 ]
 
@@ -35,6 +37,21 @@ class Workload:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What a generation asks of all ranks together, whatever the residual.
+
+    Attributes:
+        ranks: How many there are.
+        prefill_flops: Floating-point operations of reading the prompt.
+        step_bytes: Weights and cache that a decode step reads.
+    """
+
+    ranks: int
+    prefill_flops: float
+    step_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
     """One generation of one arm.
 
@@ -46,6 +63,7 @@ class Trial:
         prefill_bound: The hidden_comm of prefill that a simulation of the dependencies gives, with
             the block times that no-comm had in the same round; None if there is none to hide.
         decode_bound: The same of decoding.
+        joules: What the GPUs of all ranks consumed in it; None where they don't say.
     """
 
     arm: str
@@ -54,6 +72,7 @@ class Trial:
     driver_seconds: float
     prefill_bound: float | None
     decode_bound: float | None
+    joules: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +87,8 @@ class Round:
         decode_blocks: The same of decoding; empty if only one token is asked for.
         copied_bytes_per_second: What plain copies on all ranks at once read and write.
         trials: In the order in which they were made.
+        matmul_flops_per_second: Operations that plain matrix products on all ranks at once do a
+            second, in the dtype of the weights; None where they weren't timed.
     """
 
     number: int
@@ -76,6 +97,7 @@ class Round:
     decode_blocks: tuple[tuple[float, ...], ...]
     copied_bytes_per_second: float
     trials: tuple[Trial, ...]
+    matmul_flops_per_second: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +140,32 @@ class PhaseRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GapRecord:
+    """Where a forward takes longer than its dependencies ask for; seconds, means over ranks.
+
+    It is of the layers of one traced forward, and of their simulation with the block times that
+    no-comm had in its trace. What stands below `simulated` sums to measured - simulated.
+
+    Attributes:
+        measured: From the first block to the last output in the stream.
+        simulated: The same by simulation.
+        skew: Waiting for ranks that send later, beyond what the simulation has of it.
+        wake_up: From arrivals to the ends of waits: looking at the clock, and the sum.
+        link: Waiting for the link, beyond the simulation's; negative where slower blocks hid more.
+        compute: Blocks, beyond no-comm's: memory that is shared with messages, or chance.
+        between: All else: sending, adding to the stream, Python between blocks.
+    """
+
+    measured: float
+    simulated: float
+    skew: float
+    wake_up: float
+    link: float
+    compute: float
+    between: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SpeedRow:
     """One arm of a measurement.
 
@@ -132,6 +180,14 @@ class SpeedRow:
         total: The whole generation.
         itl: Median gap between tokens; None if there are none.
         tokens_per_s: Tokens of all rows by e2e latency.
+        tokens_per_s_per_row: The same by rows: what one user sees.
+        tokens_per_s_per_rank: The same by ranks: what one device gives.
+        bandwidth_utilisation: Bytes of weights and cache that a decode step reads, by tpot and by
+            what a plain copy moves in the same round; None if only one token is asked for.
+        flop_utilisation: Operations of prefill, by ttft and by what plain matrix products do in
+            the same round.
+        joules_per_token: Energy of all GPUs by tokens of all rows; None where they don't say.
+        gap: Of a traced arm over a modelled link.
     """
 
     arm: str
@@ -144,6 +200,12 @@ class SpeedRow:
     total: PhaseRecord
     itl: Estimate | None
     tokens_per_s: Estimate
+    tokens_per_s_per_row: Estimate | None = None
+    tokens_per_s_per_rank: Estimate | None = None
+    bandwidth_utilisation: Estimate | None = None
+    flop_utilisation: Estimate | None = None
+    joules_per_token: Estimate | None = None
+    gap: GapRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,6 +258,7 @@ class SpeedRecord:
             token is asked for.
         driver_share: What the driver adds to a generation of the baseline, as a share of its time.
         rows: One an arm.
+        matmul_flops_per_second: Operations a second of plain matrix products on all ranks at once.
     """
 
     model: str
@@ -223,3 +286,4 @@ class SpeedRecord:
     read_bytes_per_second: float | None
     driver_share: float
     rows: tuple[SpeedRow, ...]
+    matmul_flops_per_second: float | None = None

@@ -34,7 +34,21 @@ def simulate(
         message_bytes: Size of one.
     """
     clock = Clock(len(seconds))
-    tp = SimulatedParallel(clock, wire, message_bytes)
+    run_layers(config, seconds, clock, SimulatedParallel(clock, wire, message_bytes))
+    return max(clock.now)
+
+
+def run_layers(
+    config: ModelConfig, seconds: Sequence[LayerSeconds], clock: "Clock", tp: "SimulatedParallel"
+) -> None:
+    """Move a clock on by what `simulate` simulates.
+
+    Args:
+        config: As of `simulate`.
+        seconds: As of `simulate`.
+        clock: At 0 on every rank.
+        tp: The group, on that clock.
+    """
     stream = ResidualStream(_NOTHING, tp)
     for index in range(config.num_hidden_layers):
         attention, mlp = ([rank[index][block] for rank in seconds] for block in (0, 1))
@@ -47,7 +61,6 @@ def simulate(
         )
         block_class(config, index).forward(cast("Any", layer), stream, cast("Any", None))
     stream.read()
-    return max(clock.now)
 
 
 # Every value is this: only the times of values are simulated.
