@@ -17,6 +17,7 @@ from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
@@ -24,6 +25,7 @@ from ladder_eval.engine.timing import (
     copied_bytes_per_second,
     forget_peak_memory,
     keep_freed_memory,
+    matmul_flops_per_second,
     time_generation,
     watched_blocks,
 )
@@ -46,6 +48,7 @@ class Rank:
         self._model: Transformer | None = None
         self._arms: dict[str, Transformer] = {}
         self._link = team.tp
+        self._energy = EnergyCounter(team.device)
 
     def load(self, folder: Path, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """Read this rank's part of a checkpoint, in place of an earlier one.
@@ -131,7 +134,11 @@ class Rank:
         model = self._arms[arm]
         if wire is not None and isinstance(self._link, VirtualLink):
             self._link.use(wire)
-        if not watched or self._team.device.type == "cuda":
+        if self._team.device.type == "cuda":
+            before = self._energy.joules()
+            seconds = time_generation(model, workload, cached)
+            return Timing(seconds=seconds, joules=self._joules_since(before))
+        if not watched:
             return Timing(seconds=time_generation(model, workload, cached))
         with watched_blocks(model) as blocks:
             seconds = time_generation(model, workload, cached)
@@ -150,6 +157,12 @@ class Rank:
         speeds = self._team.gather(copied_bytes_per_second(self._link, self._team.device))
         return float(sum(speeds))
 
+    def matmul_flops_per_second(self) -> float:
+        """Operations that plain matrix products do a second, of all ranks together."""
+        like = self._loaded().embed_tokens.weight
+        speeds = self._team.gather(matmul_flops_per_second(self._link, like))
+        return float(sum(speeds))
+
     def peak_memory(self) -> list[int]:
         """Largest resident size of each rank so far, in bytes."""
         return self._team.gather(peak_memory_bytes())
@@ -160,6 +173,12 @@ class Rank:
         if device.type == "cuda":
             return self._team.gather(torch.cuda.max_memory_allocated(device))
         return self.peak_memory()
+
+    def _joules_since(self, before: float | None) -> float | None:
+        """What all GPUs have consumed since each rank's counter said so much."""
+        now = self._energy.joules()
+        own = None if before is None or now is None else now - before
+        return total(self._team.gather((self._energy.gpu, own)))
 
     def _loaded(self) -> Transformer:
         if self._model is None:
@@ -223,6 +242,11 @@ class Driver:
     def copied_bytes_per_second(self) -> float:
         """As `Rank.copied_bytes_per_second`."""
         speed: float = self._everywhere("copied_bytes_per_second")
+        return speed
+
+    def matmul_flops_per_second(self) -> float:
+        """As `Rank.matmul_flops_per_second`."""
+        speed: float = self._everywhere("matmul_flops_per_second")
         return speed
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:

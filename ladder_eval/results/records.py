@@ -29,7 +29,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 

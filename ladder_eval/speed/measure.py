@@ -104,7 +104,7 @@ def _warm_up(driver: Driver, what: Measurement) -> None:
 
 
 def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -> Round:
-    copied = driver.copied_bytes_per_second()
+    copied, multiplied = driver.copied_bytes_per_second(), driver.matmul_flops_per_second()
     wire = _wire(driver, what)
     order = list(what.arms) if number % 2 else list(what.arms)[::-1]
     # Only without communication is a block's time its computing alone.
@@ -127,6 +127,7 @@ def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -
         trials=tuple(
             _trial(name, timings[name], prefill.get(name), decode.get(name)) for name in order
         ),
+        matmul_flops_per_second=multiplied,
     )
 
 
@@ -174,6 +175,7 @@ def _trial(
         driver_seconds=timing.driver_seconds,
         prefill_bound=prefill_bound,
         decode_bound=decode_bound,
+        joules=timing.joules,
     )
 
 

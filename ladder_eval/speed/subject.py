@@ -18,9 +18,13 @@ from ladder_eval.results.speed_records import (
     Round,
     SpeedRecord,
     SpeedRow,
+    Work,
     Workload,
 )
+from ladder_eval.results.trace_records import ArmTrace
 from ladder_eval.speed.measure import Link, Measurement, measure
+from ladder_eval.speed.trace import trace_arms, wire_of, with_gaps
+from ladder_eval.speed.work import work_of
 
 NO_COMM = "no-comm"
 _WARM_UP = 1
@@ -138,14 +142,29 @@ class LoadedSubject:
             made.append(each)
         return self._record(what, made)
 
+    def trace(self, record: SpeedRecord) -> tuple[SpeedRecord, tuple[ArmTrace, ...]]:
+        """Trace the arms that were timed last, over the link that they were timed over.
+
+        Returns:
+            The record with the gaps of its arms, and the traces.
+        """
+        arms, work = self.subject.all_arms(), record.workload
+        traces = trace_arms(self.driver, arms, work, wire_of(record.link))
+        step = work.batch_size * self.subject.config.hidden_size * self.dtype.itemsize
+        return with_gaps(record, arms, NO_COMM, traces, (work.prompt_len * step, step)), traces
+
     def _record(self, what: Measurement, rounds: Sequence[Round]) -> SpeedRecord:
         team, config, whole = self.driver.team, self.subject.config, self.subject.whole
         parts = shares(config.shape, team.tp.size)
+        work = work_of(
+            config, what.workload, parts, sum(self.weight_bytes), self.dtype.itemsize
+        )
         rows = speed_rows(
             self.subject.roles(),
             rounds,
             what.workload.batch_size,
             communicates=team.tp.size > 1,
+            work=work,
         )
         attention, mlp = (_block_seconds(rounds, block) for block in (0, 1))
         return SpeedRecord(
@@ -171,26 +190,24 @@ class LoadedSubject:
             attention_seconds=attention,
             mlp_seconds=mlp,
             copied_bytes_per_second=statistics.median(r.copied_bytes_per_second for r in rounds),
-            read_bytes_per_second=self._read_bytes_per_second(what.workload, rows),
+            read_bytes_per_second=_read_bytes_per_second(work, rows),
             driver_share=_driver_share(what.baseline, rounds),
             rows=rows,
+            matmul_flops_per_second=_matmul_flops_per_second(rounds),
         )
 
-    def _read_bytes_per_second(self, workload: Workload, rows: Sequence[SpeedRow]) -> float | None:
-        """What no-comm reads of weights and cache in a decode step, by the step's time."""
-        bound = next(row for row in rows if row.role == BOUND)
-        if bound.decode is None:
-            return None
-        config = self.subject.config
-        cached = workload.batch_size * (workload.prompt_len + workload.output_len / 2)
-        kv_heads = sum(
-            len(part.kv_heads) for part in shares(config.shape, self.driver.team.tp.size)
-        )
-        cache = 2 * config.num_hidden_layers * kv_heads * config.head_dim * cached
-        # Of an embedding that isn't the head as well, a step reads a few rows.
-        unread = 0 if config.tie_word_embeddings else config.vocab_size * config.hidden_size
-        read = sum(self.weight_bytes) + (cache - unread) * self.dtype.itemsize
-        return read / bound.decode.seconds.value
+
+def _read_bytes_per_second(work: Work, rows: Sequence[SpeedRow]) -> float | None:
+    """What no-comm reads of weights and cache in a decode step, by the step's time."""
+    bound = next(row for row in rows if row.role == BOUND)
+    return None if bound.decode is None else work.step_bytes / bound.decode.seconds.value
+
+
+def _matmul_flops_per_second(rounds: Sequence[Round]) -> float | None:
+    """Median over rounds; None if one of them doesn't know."""
+    found = [each.matmul_flops_per_second for each in rounds]
+    known = [speed for speed in found if speed is not None]
+    return statistics.median(known) if len(known) == len(found) else None
 
 
 def _link_record(link: Link | None, backend: str, rounds: Sequence[Round]) -> LinkRecord:

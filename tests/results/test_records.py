@@ -170,8 +170,8 @@ def change(result, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 4; use"),
-        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 4; use"),
+        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 5; use"),
+        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 5; use"),
         (["schema_version"], True, "schema version True"),
         (["schema_version"], ..., "no schema_version"),
         (["seed"], ..., "result lacks seed"),
