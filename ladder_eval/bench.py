@@ -3,12 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import torch
 
 from ladder_eval.bench_options import DEFAULT_RATIO, BenchOptions
+from ladder_eval.bench_plan import Plan, plan, plan_of_grid
 from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.shares import shares
 from ladder_eval.engine.ranks import Driver
@@ -26,7 +28,7 @@ from ladder_eval.speed.fitting import with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import NO_COMM, Subject
 from ladder_eval.terminal import Terminal
-from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
+from ladder_eval.timing import Setting, time_settings, warnings_of, why_not
 
 SUITE = "bench"
 
@@ -44,38 +46,48 @@ def bench(options: BenchOptions, terminal: Terminal) -> tuple[RunResult, Path]:
     """
     watch = Stopwatch()
     subject, settings = _subject(options), _settings(options)
-    largest = max((setting.workload for setting in settings), key=_tokens)
-    executions = _executions(options, subject)
+    planned = _planned(options, subject, settings)
+    for sentence in planned.skipped:
+        terminal.say(sentence)
     records: list[SpeedRecord] = []
     name = f"{SUITE}-{subject.name}-{watch.stamp}"
     with RunFolder.open(options.output_dir / name) as folder:
-        for execution in executions:
-            part = fitting(subject, largest, execution)
-            with execution.team() as team:
-                driver = Driver(team)
-                for record in time_settings(part, settings, execution, driver, folder, terminal):
+        for part in planned.parts:
+            with part.execution.team() as team:
+                for record in time_settings(
+                    part.subject, part.settings, part.execution, Driver(team), folder, terminal
+                ):
                     records.append(record)
-                    result = _result(name, watch, records)
+                    result = _result(name, watch, records, planned.skipped)
                     folder.write_text("report.md", markdown(result))
                     folder.write_result(result)
     return result, folder.path
 
 
-def _executions(options: BenchOptions, subject: Subject) -> list[Execution]:
-    """Where each tp_size is timed.
+def _planned(options: BenchOptions, subject: Subject, settings: Sequence[Setting]) -> Plan:
+    """What is timed where.
 
     Raises:
-        UsageError: if one of them can't be.
+        UsageError: if something can't be; of a grid, if nothing can.
     """
     place = place_from_environment(os.environ)
     sizes = options.tp or (_default_tp_size(options) if place is None else place.world_size,)
-    found = [execution_of(options.device, options.dtype, size) for size in sizes]
-    for execution in found:
-        shares(subject.whole.shape, execution.tp_size)
-        if (reason := why_not(execution)) and options.link != "real":
-            raise UsageError(f"Not over a virtual link: {reason}; give --link real for another.")
-        if options.link == "virtual" and execution.device.type == "cuda":
-            raise UsageError("The virtual link joins ranks on CPUs; give --device cpu.")
+    make = plan if options.grid is None else plan_of_grid
+    return make(subject, settings, sizes, partial(_execution, options, subject))
+
+
+def _execution(options: BenchOptions, subject: Subject, tp_size: int) -> Execution:
+    """Where ranks of so many compute.
+
+    Raises:
+        UsageError: if they can't.
+    """
+    found = execution_of(options.device, options.dtype, tp_size)
+    shares(subject.whole.shape, tp_size)
+    if (reason := why_not(found)) and options.link != "real":
+        raise UsageError(f"Not over a virtual link: {reason}; give --link real for another.")
+    if options.link == "virtual" and found.device.type == "cuda":
+        raise UsageError("The virtual link joins ranks on CPUs; give --device cpu.")
     return found
 
 
@@ -85,10 +97,6 @@ def _default_tp_size(options: BenchOptions) -> int:
     return min(2, torch.cuda.device_count()) if on_gpu else 2
 
 
-def _tokens(workload: Workload) -> int:
-    return workload.batch_size * (workload.prompt_len + workload.output_len)
-
-
 def _settings(options: BenchOptions) -> list[Setting]:
     shapes = product(options.batch_size, options.prompt_len, options.output_len)
     workloads = [
@@ -96,7 +104,13 @@ def _settings(options: BenchOptions) -> list[Setting]:
         for batch, prompt, output in shapes
     ]
     return [
-        Setting(workload=work, link=link, rounds=options.rounds, minutes=options.max_minutes)
+        Setting(
+            workload=work,
+            link=link,
+            rounds=options.rounds,
+            minutes=options.max_minutes,
+            trace=options.trace,
+        )
         for work, link in product(workloads, _links(options))
     ]
 
@@ -149,7 +163,9 @@ def _with_residual(dense: ModelConfig, name: str) -> ModelConfig:
     return ResidualChoice(residual=name).apply(dense, name)
 
 
-def _result(name: str, watch: Stopwatch, records: Sequence[SpeedRecord]) -> RunResult:
+def _result(
+    name: str, watch: Stopwatch, records: Sequence[SpeedRecord], skipped: Sequence[str]
+) -> RunResult:
     last = records[-1]
     return RunResult(
         run_id=name,
@@ -163,5 +179,5 @@ def _result(name: str, watch: Stopwatch, records: Sequence[SpeedRecord]) -> RunR
         scores=(),
         comparisons=(),
         speed=tuple(records),
-        warnings=warnings_of(records),
+        warnings=(*warnings_of(records), *skipped),
     )

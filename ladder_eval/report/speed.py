@@ -14,7 +14,14 @@ from ladder_eval.results.speed_records import (
     SpeedRow,
 )
 
-__all__ = ["brief_speed_block", "link_words", "published_block", "speed_block", "speed_conditions"]
+__all__ = [
+    "brief_speed_block",
+    "link_words",
+    "published_block",
+    "speed_block",
+    "speed_conditions",
+    "speed_title",
+]
 
 # Two values have a chance of one half to enclose a median: no interval worth the name.
 _LEAST_ROUNDS = 3
@@ -25,7 +32,7 @@ def brief_speed_block(record: SpeedRecord) -> Block:
     decodes = record.workload.output_len > 1
     phase = "decode" if decodes else "prefill"
     return Block(
-        title=_title(record),
+        title=speed_title(record),
         # Folded by hand: with a name of 30 characters, 80 columns have just room for them.
         columns=("", "ttft ms", "tpot ms", f"{phase}\nspeedup", "interval", "hidden/\nsaved %"),
         rows=tuple(
@@ -45,8 +52,9 @@ def brief_speed_block(record: SpeedRecord) -> Block:
 
 def speed_block(record: SpeedRecord) -> Block:
     """All that was estimated."""
+    counted = any(row.joules_per_token is not None for row in record.rows)
     return Block(
-        title=_title(record),
+        title=speed_title(record),
         columns=(
             "",
             "residual",
@@ -55,6 +63,11 @@ def speed_block(record: SpeedRecord) -> Block:
             "itl ms",
             "e2e latency ms",
             "tokens/s",
+            "tokens/s per row",
+            "tokens/s per rank",
+            "bandwidth utilisation %",
+            "FLOP utilisation %",
+            *(["J per token"] if counted else []),
             "prefill speedup",
             "decode speedup",
             "e2e speedup",
@@ -63,7 +76,7 @@ def speed_block(record: SpeedRecord) -> Block:
             "decode bound %",
             "decode efficiency",
         ),
-        rows=tuple(_full_row(row) for row in record.rows),
+        rows=tuple(_full_row(row, counted=counted) for row in record.rows),
         notes=_verdicts(record),
     )
 
@@ -85,9 +98,18 @@ def speed_conditions(record: SpeedRecord) -> tuple[str, ...]:
         f"{memory(record.weight_bytes_per_rank)}, peak memory {memory(record.peak_memory_bytes)} "
         "by rank, all arms together.",
         *([f"Attention and MLP without communication: {blocks}."] if blocks else []),
+        *_arithmetic(record),
         f"The driver, with the making of prompt and cache, adds {100 * record.driver_share:.1f} % "
         "to a generation.",
     )
+
+
+def _arithmetic(record: SpeedRecord) -> list[str]:
+    """By what FLOP utilisation is measured."""
+    if record.matmul_flops_per_second is None:
+        return []
+    speed = record.matmul_flops_per_second / 1e9
+    return [f"Plain matrix products in {record.dtype} do {speed:.0f} GFLOP/s on all ranks at once."]
 
 
 def published_block(rows: Sequence[PublishedRow]) -> Block:
@@ -111,7 +133,8 @@ def milliseconds(estimate: Estimate) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _title(record: SpeedRecord) -> str:
+def speed_title(record: SpeedRecord) -> str:
+    """What was timed, with the conditions that no figure may stand without."""
     work = record.workload
     weights = ", random weights" if record.weights == RANDOM else ""
     part = f", {_part(record)}" if _part(record) else ""
@@ -143,15 +166,26 @@ def _main(row: SpeedRow) -> PhaseRecord:
     return row.decode or row.prefill
 
 
-def _full_row(row: SpeedRow) -> tuple[str, ...]:
+def _full_row(row: SpeedRow, *, counted: bool) -> tuple[str, ...]:
     ttft, prefill_speedup, prefill_comm, _, _ = _cells(row.prefill)
     tpot, decode_speedup, decode_comm, bound, efficiency = _cells(row.decode)
     e2e_latency, e2e_speedup, *_ = _cells(row.total)
     itl, tokens = _with_interval(row.itl, 1e3), _with_interval(row.tokens_per_s)
-    times = (ttft, tpot, itl, e2e_latency, tokens)
+    times = (ttft, tpot, itl, e2e_latency, tokens, *_use(row, counted=counted))
     ratios = (prefill_speedup, decode_speedup, e2e_speedup)
     shares = (prefill_comm, decode_comm, bound, efficiency)
     return (_name(row), row.residual, *times, *ratios, *shares)
+
+
+def _use(row: SpeedRow, *, counted: bool) -> tuple[str, ...]:
+    """What users and devices get, and how well the devices are used."""
+    return (
+        _with_interval(row.tokens_per_s_per_row),
+        _with_interval(row.tokens_per_s_per_rank),
+        _with_interval(row.bandwidth_utilisation, 100),
+        _with_interval(row.flop_utilisation, 100),
+        *([_with_interval(row.joules_per_token)] if counted else []),
+    )
 
 
 def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:

@@ -85,9 +85,7 @@ class Message:
             return None
         last = min(max(self.sent, self.wait), self.waited)
         arrived = min(max(self.arrival, last), self.waited)
-        return WaitParts(
-            skew=last - self.wait, link=arrived - last, wake_up=self.waited - arrived
-        )
+        return WaitParts(skew=last - self.wait, link=arrived - last, wake_up=self.waited - arrived)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

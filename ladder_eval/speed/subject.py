@@ -156,9 +156,7 @@ class LoadedSubject:
     def _record(self, what: Measurement, rounds: Sequence[Round]) -> SpeedRecord:
         team, config, whole = self.driver.team, self.subject.config, self.subject.whole
         parts = shares(config.shape, team.tp.size)
-        work = work_of(
-            config, what.workload, parts, sum(self.weight_bytes), self.dtype.itemsize
-        )
+        work = work_of(config, what.workload, parts, sum(self.weight_bytes), self.dtype.itemsize)
         rows = speed_rows(
             self.subject.roles(),
             rounds,
