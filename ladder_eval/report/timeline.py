@@ -41,32 +41,37 @@ class _Window:
 
 
 def timeline(traces: Sequence[ArmTrace], title: str, conditions: Sequence[str]) -> str:
-    """A middle layer of a middle forward on rank 0, arm under arm, on one scale of time, as SVG.
+    """A middle layer on rank 0, arm under arm, on one scale of time, as SVG.
+
+    Of each arm the decode step is shown in which that layer took its median time; where nothing is
+    decoded, the prompt.
 
     Args:
         traces: Of each arm to show.
         title: What is shown.
         conditions: Lines that the picture must not be quoted without.
     """
-    forward, layer = _middle(traces[0].ranks[0])
-    bounds = [_layer_bounds(trace.ranks[0], forward, layer) for trace in traces]
-    longest = max(end - begin for begin, end in bounds)
+    layer = max(span.layer for span in traces[0].ranks[0].spans) // 2
+    shown = [_typical(trace.ranks[0], layer) for trace in traces]
+    longest = max(end - begin for _, begin, end in shown)
     scale = (_WIDTH - _LEFT - _RIGHT) / (_SHOWN * longest)
-    drawn = [_heading(title)]
-    for row, (trace, (begin, end)) in enumerate(zip(traces, bounds, strict=True)):
+    drawn = [_text(8, 22, title, "title")]
+    for row, (trace, (forward, begin, end)) in enumerate(zip(traces, shown, strict=True)):
         window = _Window(begin, end, scale)
         drawn += _arm(trace, forward, window, _TOP + row * _ROW)
     bottom = _TOP + len(traces) * _ROW
     drawn += _axis(scale, longest, bottom)
     drawn += _legend(bottom + 34)
-    drawn += _footer([f"Layer {layer} of forward {forward}, rank 0.", *conditions], bottom + 58)
+    which = f"Layer {layer} on rank 0, when it took its median time; then the next layer, faded."
+    drawn += _footer([which, *conditions], bottom + 58)
     return _document(drawn, bottom + 66 + 16 * (len(conditions) + 1))
 
 
-def _middle(rank: RankTrace) -> tuple[int, int]:
-    """A decode step in the middle, or the prompt where there is none; and a layer in its middle."""
-    layers = 1 + max(span.layer for span in rank.spans)
-    return rank.forwards() // 2, (layers - 1) // 2
+def _typical(rank: RankTrace, layer: int) -> tuple[int, float, float]:
+    """The forward in which a layer took its median time, its begin and its end there."""
+    forwards = range(1, rank.forwards()) or range(1)
+    found = [(forward, *_layer_bounds(rank, forward, layer)) for forward in forwards]
+    return sorted(found, key=lambda each: each[2] - each[1])[(len(found) - 1) // 2]
 
 
 def _layer_bounds(rank: RankTrace, forward: int, layer: int) -> tuple[float, float]:
@@ -103,6 +108,10 @@ def _arm(trace: ArmTrace, forward: int, window: _Window, top: int) -> Iterator[s
             if message.sent is not None:
                 yield _tick(window, message.sent, y, _BAR // 2)
     x = window.x(window.layer_end)
+    yield (
+        f'<rect class="later" x="{x:.1f}" y="{top - 2}" width="{_WIDTH - x:.1f}" '
+        f'height="{2 * _BAR + 14}"/>'
+    )
     yield f'<path class="end" d="M{x:.1f} {top - 2}v{2 * _BAR + 12}"/>'
 
 
@@ -149,10 +158,6 @@ def _footer(lines: Sequence[str], y: int) -> list[str]:
     return [_text(8, y + 16 * number, line, "small") for number, line in enumerate(lines)]
 
 
-def _heading(title: str) -> str:
-    return _text(8, 22, title, "title")
-
-
 def _text(x: int, y: int, words: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x}" y="{y}">{escape(words)}</text>'
 
@@ -173,11 +178,11 @@ def _style() -> str:
         "".join(f".{kind}{{fill:{pair[number]}}}" for kind, pair in _COLOURS.items())
         for number in (0, 1)
     )
-    ink = ".page{{fill:{0}}}text{{fill:{1}}}.axis{{stroke:{2}}}.end,.tick{{stroke:{1}}}"
+    ink = ".page,.later{{fill:{0}}}text{{fill:{1}}}.axis{{stroke:{2}}}.end,.tick{{stroke:{1}}}"
     fonts = (
         "text{font-family:system-ui,sans-serif}.title{font-size:13px;font-weight:600}"
         ".arm{font-size:13px;font-weight:600}.small{font-size:11px}"
-        ".end{stroke-dasharray:3 2}.axis{stroke-width:.5}"
+        ".later{fill-opacity:.6}.end{stroke-dasharray:3 2}.axis{stroke-width:.5}"
     )
     on_light, on_dark = (
         ink.format("#ffffff", "#1a1a1a", "#d8d8d8"),
