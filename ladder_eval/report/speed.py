@@ -21,6 +21,7 @@ __all__ = [
     "speed_block",
     "speed_conditions",
     "speed_title",
+    "with_interval",
 ]
 
 # Two values have a chance of one half to enclose a median: no interval worth the name.
@@ -52,7 +53,6 @@ def brief_speed_block(record: SpeedRecord) -> Block:
 
 def speed_block(record: SpeedRecord) -> Block:
     """All that was estimated."""
-    counted = any(row.joules_per_token is not None for row in record.rows)
     return Block(
         title=speed_title(record),
         columns=(
@@ -63,11 +63,6 @@ def speed_block(record: SpeedRecord) -> Block:
             "itl ms",
             "e2e latency ms",
             "tokens/s",
-            "tokens/s per row",
-            "tokens/s per rank",
-            "bandwidth utilisation %",
-            "FLOP utilisation %",
-            *(["J per token"] if counted else []),
             "prefill speedup",
             "decode speedup",
             "e2e speedup",
@@ -76,7 +71,7 @@ def speed_block(record: SpeedRecord) -> Block:
             "decode bound %",
             "decode efficiency",
         ),
-        rows=tuple(_full_row(row, counted=counted) for row in record.rows),
+        rows=tuple(_full_row(row) for row in record.rows),
         notes=_verdicts(record),
     )
 
@@ -98,18 +93,9 @@ def speed_conditions(record: SpeedRecord) -> tuple[str, ...]:
         f"{memory(record.weight_bytes_per_rank)}, peak memory {memory(record.peak_memory_bytes)} "
         "by rank, all arms together.",
         *([f"Attention and MLP without communication: {blocks}."] if blocks else []),
-        *_arithmetic(record),
         f"The driver, with the making of prompt and cache, adds {100 * record.driver_share:.1f} % "
         "to a generation.",
     )
-
-
-def _arithmetic(record: SpeedRecord) -> list[str]:
-    """By what FLOP utilisation is measured."""
-    if record.matmul_flops_per_second is None:
-        return []
-    speed = record.matmul_flops_per_second / 1e9
-    return [f"Plain matrix products in {record.dtype} do {speed:.0f} GFLOP/s on all ranks at once."]
 
 
 def published_block(rows: Sequence[PublishedRow]) -> Block:
@@ -166,26 +152,15 @@ def _main(row: SpeedRow) -> PhaseRecord:
     return row.decode or row.prefill
 
 
-def _full_row(row: SpeedRow, *, counted: bool) -> tuple[str, ...]:
+def _full_row(row: SpeedRow) -> tuple[str, ...]:
     ttft, prefill_speedup, prefill_comm, _, _ = _cells(row.prefill)
     tpot, decode_speedup, decode_comm, bound, efficiency = _cells(row.decode)
     e2e_latency, e2e_speedup, *_ = _cells(row.total)
-    itl, tokens = _with_interval(row.itl, 1e3), _with_interval(row.tokens_per_s)
-    times = (ttft, tpot, itl, e2e_latency, tokens, *_use(row, counted=counted))
+    itl, tokens = with_interval(row.itl, 1e3), with_interval(row.tokens_per_s)
+    times = (ttft, tpot, itl, e2e_latency, tokens)
     ratios = (prefill_speedup, decode_speedup, e2e_speedup)
     shares = (prefill_comm, decode_comm, bound, efficiency)
     return (_name(row), row.residual, *times, *ratios, *shares)
-
-
-def _use(row: SpeedRow, *, counted: bool) -> tuple[str, ...]:
-    """What users and devices get, and how well the devices are used."""
-    return (
-        _with_interval(row.tokens_per_s_per_row),
-        _with_interval(row.tokens_per_s_per_rank),
-        _with_interval(row.bandwidth_utilisation, 100),
-        _with_interval(row.flop_utilisation, 100),
-        *([_with_interval(row.joules_per_token)] if counted else []),
-    )
 
 
 def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:
@@ -193,15 +168,16 @@ def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:
     if phase is None:
         return NOTHING, NOTHING, NOTHING, NOTHING, NOTHING
     return (
-        _with_interval(phase.seconds, 1e3),
-        _with_interval(phase.speedup),
-        _with_interval(phase.comm, 100),
-        _with_interval(phase.bound, 100),
-        _with_interval(phase.efficiency),
+        with_interval(phase.seconds, 1e3),
+        with_interval(phase.speedup),
+        with_interval(phase.comm, 100),
+        with_interval(phase.bound, 100),
+        with_interval(phase.efficiency),
     )
 
 
-def _with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
+def with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
+    """A median with three digits and its interval, in other units by a factor."""
     if estimate is None:
         return NOTHING
     value, low, high = (_digits(factor * x) for x in (estimate.value, estimate.low, estimate.high))

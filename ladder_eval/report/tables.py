@@ -21,6 +21,7 @@ from ladder_eval.report.speed import (
     speed_block,
     speed_conditions,
 )
+from ladder_eval.report.utilisation import utilisation_blocks
 from ladder_eval.report.words import (
     memory,
     residual,
@@ -76,8 +77,8 @@ def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
     scored = (*blocks(result), *average_blocks(result))
-    speed = (*map(speed_block, result.speed), *gap_blocks(result.speed))
-    for block in (*scored, *speed, *_published(result)):
+    speed = (*map(speed_block, result.speed), *utilisation_blocks(result.speed))
+    for block in (*scored, *speed, *gap_blocks(result.speed), *_published(result)):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
     parts += ["## Conditions", "\n".join(listed)]
