@@ -4,12 +4,14 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import torch
 
 from ladder_eval.bench_options import DEFAULT_RATIO, BenchOptions
+from ladder_eval.bench_plan import Part, Plan, plan, plan_of_grid, require_room
 from ladder_eval.distributed.emulated import one_of
 from ladder_eval.distributed.launch import Team, place_from_environment
 from ladder_eval.distributed.shares import busiest_rank, shares
@@ -30,7 +32,7 @@ from ladder_eval.speed.fitting import with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import NO_COMM, Subject
 from ladder_eval.terminal import Terminal
-from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
+from ladder_eval.timing import Setting, time_settings, warnings_of, why_not
 
 SUITE = "bench"
 
@@ -51,44 +53,77 @@ def bench(options: BenchOptions, terminal: Terminal) -> tuple[RunResult, Path]:
     """
     watch = Stopwatch()
     arms, settings = _whole_arms(options), _settings(options)
-    subject = _subject(options, arms)
-    largest = max((setting.workload for setting in settings), key=_tokens)
-    executions = _executions(options, subject)
+    planned = _planned(options, arms, settings)
+    for sentence in planned.skipped:
+        terminal.say(sentence)
     records: list[SpeedRecord] = []
-    name = f"{SUITE}-{subject.name}-{watch.stamp}"
+    name = f"{SUITE}-{planned.parts[0].subject.name}-{watch.stamp}"
     with RunFolder.open(options.output_dir / name) as folder:
-        for execution in executions:
-            emulation = _emulation(options, arms, execution.tp_size)
-            part = fitting(replace(subject, emulation=emulation), largest, execution)
-            with _team(execution, part) as team:
-                driver = Driver(team)
-                for record in time_settings(part, settings, execution, driver, folder, terminal):
+        for part in planned.parts:
+            with _team(part) as team:
+                for record in time_settings(
+                    part.subject, part.settings, part.execution, Driver(team), folder, terminal
+                ):
                     records.append(record)
-                    result = _result(name, watch, records)
+                    result = _result(name, watch, records, planned.skipped)
                     folder.write_text("report.md", markdown(result))
                     folder.write_result(result)
     return result, folder.path
 
 
-def _executions(options: BenchOptions, subject: Subject) -> list[Execution]:
-    """Where each tp_size is timed.
+def _planned(
+    options: BenchOptions, arms: Mapping[str, ModelConfig], settings: Sequence[Setting]
+) -> Plan:
+    """What is timed where.
 
     Raises:
-        UsageError: if one of them can't be.
+        UsageError: if something can't be; of a grid, if nothing can.
     """
     place = place_from_environment(os.environ)
     if options.emulate and place is not None:
         raise UsageError("One rank is emulated by one process; start the command without torchrun.")
     sizes = options.tp or (_default_tp_size(options) if place is None else place.world_size,)
-    found = [execution_of(options.device, options.dtype, size) for size in sizes]
-    for execution in found:
-        shares(subject.whole.shape, execution.tp_size)
-        if options.emulate:
-            continue
-        if (reason := why_not(execution)) and options.link != "real":
-            raise UsageError(f"Not over a virtual link: {reason}; give --link real for another.")
-        if options.link == "virtual" and execution.device.type == "cuda":
-            raise UsageError("The virtual link joins ranks on CPUs; give --device cpu.")
+    subject = _subject(options, arms)
+    make = plan if options.grid is None else plan_of_grid
+    return make(
+        partial(_subject_of_ranks, options, arms, subject),
+        settings,
+        sizes,
+        partial(_execution, options, subject),
+    )
+
+
+def _subject_of_ranks(
+    options: BenchOptions, whole: Mapping[str, ModelConfig], subject: Subject, tp_size: int
+) -> Subject:
+    """The subject, with what stands for its ranks where one is emulated."""
+    if not options.emulate:
+        return subject
+    emulation = Emulation(
+        rank=busiest_rank(subject.whole.shape, tp_size),
+        tp_size=tp_size,
+        skew=None if options.skew_us is None else options.skew_us * 1e-6,
+        whole=whole,
+    )
+    return replace(subject, emulation=emulation)
+
+
+def _execution(options: BenchOptions, subject: Subject, tp_size: int) -> Execution:
+    """Where ranks of so many compute.
+
+    Raises:
+        UsageError: if they can't.
+    """
+    found = execution_of(options.device, options.dtype, tp_size)
+    shares(subject.whole.shape, tp_size)
+    if options.emulate:
+        return found
+    if options.grid is not None:
+        require_room(found)
+    if (reason := why_not(found)) and options.link != "real":
+        raise UsageError(f"Not over a virtual link: {reason}; give --link real for another.")
+    if options.link == "virtual" and found.device.type == "cuda":
+        raise UsageError("The virtual link joins ranks on CPUs; give --device cpu.")
     return found
 
 
@@ -100,27 +135,11 @@ def _default_tp_size(options: BenchOptions) -> int:
     return min(2, torch.cuda.device_count()) if on_gpu else 2
 
 
-def _emulation(
-    options: BenchOptions, whole: Mapping[str, ModelConfig], tp_size: int
-) -> Emulation | None:
-    if not options.emulate:
-        return None
-    return Emulation(
-        rank=busiest_rank(whole[_BASELINE].shape, tp_size),
-        tp_size=tp_size,
-        skew=None if options.skew_us is None else options.skew_us * 1e-6,
-        whole=whole,
-    )
-
-
-def _team(execution: Execution, subject: Subject) -> AbstractContextManager[Team]:
-    if subject.emulation is None:
+def _team(part: Part) -> AbstractContextManager[Team]:
+    emulation, execution = part.subject.emulation, part.execution
+    if emulation is None:
         return execution.team()
-    return one_of(execution.tp_size, subject.emulation.rank, execution.device)
-
-
-def _tokens(workload: Workload) -> int:
-    return workload.batch_size * (workload.prompt_len + workload.output_len)
+    return one_of(execution.tp_size, emulation.rank, execution.device)
 
 
 def _settings(options: BenchOptions) -> list[Setting]:
@@ -130,7 +149,13 @@ def _settings(options: BenchOptions) -> list[Setting]:
         for batch, prompt, output in shapes
     ]
     return [
-        Setting(workload=work, link=link, rounds=options.rounds, minutes=options.max_minutes)
+        Setting(
+            workload=work,
+            link=link,
+            rounds=options.rounds,
+            minutes=options.max_minutes,
+            trace=options.trace,
+        )
         for work, link in product(workloads, _links(options))
     ]
 
@@ -178,7 +203,9 @@ def _candidates(options: BenchOptions, own: ModelConfig) -> dict[str, ModelConfi
     return {name: with_residual(dense, name) for name in names}
 
 
-def _result(name: str, watch: Stopwatch, records: Sequence[SpeedRecord]) -> RunResult:
+def _result(
+    name: str, watch: Stopwatch, records: Sequence[SpeedRecord], skipped: Sequence[str]
+) -> RunResult:
     last = records[-1]
     return RunResult(
         run_id=name,
@@ -192,5 +219,5 @@ def _result(name: str, watch: Stopwatch, records: Sequence[SpeedRecord]) -> RunR
         scores=(),
         comparisons=(),
         speed=tuple(records),
-        warnings=warnings_of(records),
+        warnings=(*warnings_of(records), *skipped),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ladder_eval.bench_grids import grid_lists
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.errors import UsageError
 from ladder_eval.options import DTYPES
@@ -43,6 +44,8 @@ class BenchOptions:
         bandwidth_gbs: Its bandwidth in 10^9 bytes a second.
         rounds: Rounds of each combination.
         max_minutes: Begin no further round that would end later; each combination gets one.
+        grid: Name of a grid whose tp_sizes are skipped where they can't be timed.
+        trace: Trace one more generation of each arm.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
         output_dir: Where run folders are made.
@@ -67,6 +70,8 @@ class BenchOptions:
     bandwidth_gbs: float = DEFAULT_BANDWIDTH / 1e9
     rounds: int = DEFAULT_ROUNDS
     max_minutes: float | None = None
+    grid: str | None = None
+    trace: bool = False
     dtype: str | None = None
     device: str | None = None
     output_dir: Path = Path("runs")
@@ -105,12 +110,16 @@ class BenchOptions:
             raise UsageError(f"--skew-us {self.skew_us} must be a number from 0.")
         if self.emulate and self.link is not None:
             raise UsageError("An emulated rank's messages are delays; drop --link.")
+        if self.emulate and self.trace:
+            raise UsageError("An emulated rank has no others to trace; drop --trace or --emulate.")
         if self.emulate and 1 in self.tp:
             raise UsageError("A rank alone sends nothing; give --emulate a --tp of 2 or more.")
 
 
 def bench_options(given: Mapping[str, Any]) -> BenchOptions:
     """Options from the command line, where lists are texts such as `1,8`.
+
+    A grid gives the lists that aren't given.
 
     Raises:
         UsageError: if a value makes no sense.
@@ -119,7 +128,7 @@ def bench_options(given: Mapping[str, Any]) -> BenchOptions:
     for name, (convert, wanted) in _LISTS.items():
         if name in values:
             values[name] = _list(name, values[name], convert, wanted)
-    return BenchOptions(**values)
+    return BenchOptions(**(grid_lists(values.get("grid")) | values))
 
 
 _LISTS: dict[str, tuple[Callable[[str], Any], str]] = {

@@ -24,6 +24,7 @@ from ladder_eval.speed.fitting import fitted, free_bytes, with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import LoadedSubject, Subject
 from ladder_eval.terminal import Terminal
+from ladder_eval.tracing import write_trace
 
 ROUNDS_NAME = "rounds.jsonl"
 """The file of a run's folder to which every timed round is added."""
@@ -38,12 +39,14 @@ class Setting:
         link: The virtual link, or None for real messages.
         rounds: How many rounds.
         minutes: No round but the first is begun that would end later.
+        trace: Whether to trace one more generation of each arm afterwards.
     """
 
     workload: Workload
     link: Link | None
     rounds: int
     minutes: float | None = None
+    trace: bool = False
 
 
 def why_not(execution: Execution) -> str | None:
@@ -111,7 +114,11 @@ def time_settings(
                 progress.advance(1)
 
             deadline = start + 60 * setting.minutes if setting.minutes else float("inf")
-            yield loaded.time(setting.workload, setting.link, setting.rounds, deadline, keep)
+            record = loaded.time(setting.workload, setting.link, setting.rounds, deadline, keep)
+            if setting.trace:
+                record, traces = loaded.trace(record)
+                write_trace(folder, record, traces)
+            yield record
 
 
 def warnings_of(records: Sequence[SpeedRecord]) -> tuple[str, ...]:

@@ -63,6 +63,14 @@ def bench(
     max_minutes: Annotated[
         float | None, typer.Option(help="Begin no further round that would end later.")
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(help="Lists by name: paper (arXiv 2501.06589); flags win over it."),
+    ] = None,
+    trace: Annotated[
+        bool | None,
+        typer.Option("--trace", help="Trace one more generation: trace.json, timeline.svg."),
+    ] = None,
     dtype: Dtype = None,
     device: Device = None,
     output_dir: OutputDir = None,
@@ -80,7 +88,9 @@ def bench(
             from ladder_eval import bench as job
             from ladder_eval import execution
         if execution.is_worker():
-            execution.work(options.device, options.dtype, next(iter(options.tp), None))
+            # Of a grid only the tp_size that was started is timed.
+            tp_size = None if options.grid else next(iter(options.tp), None)
+            execution.work(options.device, options.dtype, tp_size)
             return
         result, folder = job.bench(options, terminal)
         print_result(result, as_json=json)

@@ -18,6 +18,7 @@ from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
@@ -25,10 +26,12 @@ from ladder_eval.engine.timing import (
     copied_bytes_per_second,
     forget_peak_memory,
     keep_freed_memory,
+    matmul_flops_per_second,
     time_generation,
     watched_blocks,
     watched_layers,
 )
+from ladder_eval.engine.tracing import trace_generation
 from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.config import ModelConfig
@@ -36,6 +39,7 @@ from ladder_eval.models.random_weights import random_model, sharing
 from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
 from ladder_eval.results.speed_records import Workload
+from ladder_eval.results.trace_records import RankTrace
 
 
 class Rank:
@@ -46,6 +50,7 @@ class Rank:
         self._model: Transformer | None = None
         self._arms: dict[str, Transformer] = {}
         self._link = team.tp
+        self._energy = EnergyCounter(team.device)
 
     def load(self, folder: Path, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """Read this rank's part of a checkpoint, in place of an earlier one.
@@ -145,7 +150,11 @@ class Rank:
             return self._time_emulated(model, workload, watched=watched)
         if wire is not None and isinstance(link, VirtualLink):
             link.use(wire)
-        if not watched or self._team.device.type == "cuda":
+        if self._team.device.type == "cuda":
+            before = self._energy.joules()
+            seconds = time_generation(model, workload, cached)
+            return Timing(seconds=seconds, joules=self._joules_since(before))
+        if not watched:
             return Timing(seconds=time_generation(model, workload, cached))
         with watched_blocks(model) as blocks:
             seconds = time_generation(model, workload, cached)
@@ -160,9 +169,23 @@ class Rank:
             seconds = time_generation(model, workload)
         return Timing(seconds=seconds, layers=layers)
 
+    def trace(self, arm: str, workload: Workload, wire: Wire | None) -> list[RankTrace]:
+        """Trace one generation of an arm on every rank."""
+        if wire is not None and isinstance(self._link, VirtualLink):
+            self._link.use(wire)
+        config = self._arms[arm].config
+        found = trace_generation(self._loaded(), config, self._link, workload)
+        return self._team.gather(found)
+
     def copied_bytes_per_second(self) -> float:
         """Bytes that plain copies read and write a second, of all ranks together."""
         speeds = self._team.gather(copied_bytes_per_second(self._link, self._team.device))
+        return float(sum(speeds))
+
+    def matmul_flops_per_second(self) -> float:
+        """Operations that plain matrix products do a second, of all ranks together."""
+        like = self._loaded().embed_tokens.weight
+        speeds = self._team.gather(matmul_flops_per_second(self._link, like))
         return float(sum(speeds))
 
     def peak_memory(self) -> list[int]:
@@ -175,6 +198,12 @@ class Rank:
         if device.type == "cuda":
             return self._team.gather(torch.cuda.max_memory_allocated(device))
         return self.peak_memory()
+
+    def _joules_since(self, before: float | None) -> float | None:
+        """What all GPUs have consumed since each rank's counter said so much."""
+        now = self._energy.joules()
+        own = None if before is None or now is None else now - before
+        return total(self._team.gather((self._energy.gpu, own)))
 
     def _loaded(self) -> Transformer:
         if self._model is None:
@@ -231,9 +260,19 @@ class Driver:
         )
         return replace(timing, driver_seconds=perf_counter() - start - timing.seconds[-1])
 
+    def trace(self, arm: str, workload: Workload, wire: Wire | None) -> list[RankTrace]:
+        """As `Rank.trace`."""
+        found: list[RankTrace] = self._everywhere("trace", arm, workload, wire)
+        return found
+
     def copied_bytes_per_second(self) -> float:
         """As `Rank.copied_bytes_per_second`."""
         speed: float = self._everywhere("copied_bytes_per_second")
+        return speed
+
+    def matmul_flops_per_second(self) -> float:
+        """As `Rank.matmul_flops_per_second`."""
+        speed: float = self._everywhere("matmul_flops_per_second")
         return speed
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ladder_eval.distributed.tensor_parallel import TensorParallel
 from ladder_eval.engine.decoding import decode, most_likely
@@ -23,6 +24,9 @@ from ladder_eval.results.speed_records import Workload
 
 _COPIED_BYTES = 128 * 2**20
 _COPIES = 5
+# Rows and columns of a plain matrix product: enough to keep a core, or a GPU, busy.
+_CPU_MATMUL_SIZE, _GPU_MATMUL_SIZE = 1024, 8192
+_MATMULS = 3
 _SEED = 0
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
@@ -43,12 +47,14 @@ class Timing:
         blocks: Of each rank, the seconds of its blocks; empty unless they were watched.
         driver_seconds: What the driver took beside it, to tell the ranks and to hear from them.
         layers: Of an emulated rank, the seconds of its layers; empty if blocks were watched.
+        joules: What the GPUs of all ranks consumed; None where they don't say.
     """
 
     seconds: tuple[float, ...]
     blocks: tuple[BlockSeconds, ...] = ()
     driver_seconds: float = 0.0
     layers: LayerSeconds = field(default_factory=list)
+    joules: float | None = None
 
 
 def time_generation(model: Transformer, workload: Workload, cached: int = 0) -> tuple[float, ...]:
@@ -131,6 +137,26 @@ def copied_bytes_per_second(tp: TensorParallel, device: torch.device) -> float:
         target.copy_(source)
         best = min(best, _now(device) - start)
     return 2 * _COPIED_BYTES / best
+
+
+def matmul_flops_per_second(tp: TensorParallel, like: Tensor) -> float:
+    """Operations a second of a plain matrix product, while all ranks do one; the best of three.
+
+    Args:
+        tp: The group.
+        like: A tensor whose dtype and device the matrices take.
+    """
+    size = _GPU_MATMUL_SIZE if like.is_cuda else _CPU_MATMUL_SIZE
+    # Ones, since denormal products of uninitialised numbers would take longer.
+    left, right = (torch.ones(size, size, dtype=like.dtype, device=like.device) for _ in "ab")
+    product = left @ right
+    best = float("inf")
+    for _ in range(_MATMULS):
+        _meet(tp, like.device)
+        start = _now(like.device)
+        torch.matmul(left, right, out=product)
+        best = min(best, _now(like.device) - start)
+    return 2 * size**3 / best
 
 
 def keep_freed_memory() -> None:

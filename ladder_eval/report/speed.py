@@ -16,7 +16,15 @@ from ladder_eval.results.speed_records import (
     SpeedRow,
 )
 
-__all__ = ["brief_speed_block", "link_words", "published_block", "speed_block", "speed_conditions"]
+__all__ = [
+    "brief_speed_block",
+    "link_words",
+    "published_block",
+    "speed_block",
+    "speed_conditions",
+    "speed_title",
+    "with_interval",
+]
 
 # Two values have a chance of one half to enclose a median: no interval worth the name.
 _LEAST_ROUNDS = 3
@@ -27,7 +35,7 @@ def brief_speed_block(record: SpeedRecord) -> Block:
     decodes = record.workload.output_len > 1
     phase = "decode" if decodes else "prefill"
     return Block(
-        title=_title(record),
+        title=speed_title(record),
         # Folded by hand: with a name of 30 characters, 80 columns have just room for them.
         columns=("", "ttft ms", "tpot ms", f"{phase}\nspeedup", "interval", "hidden/\nsaved %"),
         rows=tuple(
@@ -48,7 +56,7 @@ def brief_speed_block(record: SpeedRecord) -> Block:
 def speed_block(record: SpeedRecord) -> Block:
     """All that was estimated."""
     return Block(
-        title=_title(record),
+        title=speed_title(record),
         columns=(
             "",
             "residual",
@@ -115,7 +123,8 @@ def milliseconds(estimate: Estimate) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _title(record: SpeedRecord) -> str:
+def speed_title(record: SpeedRecord) -> str:
+    """What was timed, with the conditions that no figure may stand without."""
     work = record.workload
     weights = ", random weights" if record.weights == RANDOM else ""
     part = f", {_part(record)}" if _part(record) else ""
@@ -152,7 +161,7 @@ def _full_row(row: SpeedRow) -> tuple[str, ...]:
     ttft, prefill_speedup, prefill_comm, _, _ = _cells(row.prefill)
     tpot, decode_speedup, decode_comm, bound, efficiency = _cells(row.decode)
     e2e_latency, e2e_speedup, *_ = _cells(row.total)
-    itl, tokens = _with_interval(row.itl, 1e3), _with_interval(row.tokens_per_s)
+    itl, tokens = with_interval(row.itl, 1e3), with_interval(row.tokens_per_s)
     times = (ttft, tpot, itl, e2e_latency, tokens)
     ratios = (prefill_speedup, decode_speedup, e2e_speedup)
     shares = (prefill_comm, decode_comm, bound, efficiency)
@@ -164,15 +173,16 @@ def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:
     if phase is None:
         return NOTHING, NOTHING, NOTHING, NOTHING, NOTHING
     return (
-        _with_interval(phase.seconds, 1e3),
-        _with_interval(phase.speedup),
-        _with_interval(phase.comm, 100),
-        _with_interval(phase.bound, 100),
-        _with_interval(phase.efficiency),
+        with_interval(phase.seconds, 1e3),
+        with_interval(phase.speedup),
+        with_interval(phase.comm, 100),
+        with_interval(phase.bound, 100),
+        with_interval(phase.efficiency),
     )
 
 
-def _with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
+def with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
+    """A median with three digits and its interval, in other units by a factor."""
     if estimate is None:
         return NOTHING
     value, low, high = (_digits(factor * x) for x in (estimate.value, estimate.low, estimate.high))

@@ -148,6 +148,7 @@ def _round(
     driver: Driver, what: Measurement, emulation: Emulation, number: int, message_bytes: int
 ) -> Round:
     load, copied = what.workload, driver.copied_bytes_per_second()
+    multiplied = driver.matmul_flops_per_second()
     watched = _watch(driver, what)
     drawn = _draw(what, emulation, watched, number, message_bytes)
     late = {
@@ -166,6 +167,7 @@ def _round(
         prefill_blocks=(medians(watched[:1]),),
         decode_blocks=(medians(watched[1:]),) if watched[1:] else (),
         copied_bytes_per_second=copied,
+        matmul_flops_per_second=multiplied,
         lateness=_mean_lateness(emulation, what, drawn),
         trials=tuple(
             trial(name, timings[name], prefill.get(name), decode.get(name)) for name in order

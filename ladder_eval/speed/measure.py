@@ -121,7 +121,7 @@ def _warm_up(driver: Driver, what: Measurement) -> None:
 
 
 def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -> Round:
-    copied = driver.copied_bytes_per_second()
+    copied, multiplied = driver.copied_bytes_per_second(), driver.matmul_flops_per_second()
     wire = _wire(driver, what)
     order = order_of(what.arms, number)
     # Only without communication is a block's time its computing alone.
@@ -144,6 +144,7 @@ def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -
         trials=tuple(
             trial(name, timings[name], prefill.get(name), decode.get(name)) for name in order
         ),
+        matmul_flops_per_second=multiplied,
     )
 
 
@@ -199,6 +200,7 @@ def trial(
         decode_bound=decode_bound,
         prefill_layers=_means(timing.layers[:1]),
         decode_layers=_means(timing.layers[1:]),
+        joules=timing.joules,
     )
 
 

@@ -64,6 +64,21 @@ def _run(
 ) -> tuple["Clock", "SimulatedParallel"]:
     clock = Clock(len(seconds))
     tp = SimulatedParallel(clock, wire, message_bytes)
+    run_layers(config, seconds, clock, tp)
+    return clock, tp
+
+
+def run_layers(
+    config: ModelConfig, seconds: Sequence[LayerSeconds], clock: "Clock", tp: "SimulatedParallel"
+) -> None:
+    """Move a clock on by what `simulate` simulates.
+
+    Args:
+        config: As of `simulate`.
+        seconds: As of `simulate`.
+        clock: At 0 on every rank.
+        tp: The group, on that clock.
+    """
     stream = ResidualStream(_NOTHING, tp)
     for index in range(config.num_hidden_layers):
         attention, mlp = ([rank[index][block] for rank in seconds] for block in (0, 1))
@@ -76,7 +91,6 @@ def _run(
         )
         block_class(config, index).forward(cast("Any", layer), stream, cast("Any", None))
     stream.read()
-    return clock, tp
 
 
 # Every value is this: only the times of values are simulated.

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from ladder_eval.distributed.emulated import NAME as EMULATED_LINK
-from ladder_eval.distributed.shares import Share, shares
+from ladder_eval.distributed.shares import shares
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.models.config import ModelConfig
@@ -22,11 +22,15 @@ from ladder_eval.results.speed_records import (
     Round,
     SpeedRecord,
     SpeedRow,
+    Work,
     Workload,
 )
+from ladder_eval.results.trace_records import ArmTrace
 from ladder_eval.speed.emulate import Emulation, emulate
 from ladder_eval.speed.extrapolation import extrapolated
 from ladder_eval.speed.measure import Link, Measurement, measure
+from ladder_eval.speed.trace import trace_arms, wire_of, with_gaps
+from ladder_eval.speed.work import work_of
 
 NO_COMM = "no-comm"
 _WARM_UP = 1
@@ -173,14 +177,27 @@ class LoadedSubject:
             return measure(self.driver, what, message_bytes)
         return emulate(self.driver, what, emulation, message_bytes)
 
+    def trace(self, record: SpeedRecord) -> tuple[SpeedRecord, tuple[ArmTrace, ...]]:
+        """Trace the arms that were timed last, over the link that they were timed over.
+
+        Returns:
+            The record with the gaps of its arms, and the traces.
+        """
+        arms, work = self.subject.all_arms(), record.workload
+        traces = trace_arms(self.driver, arms, work, wire_of(record.link))
+        step = work.batch_size * self.subject.config.hidden_size * self.dtype.itemsize
+        return with_gaps(record, arms, NO_COMM, traces, (work.prompt_len * step, step)), traces
+
     def _record(self, what: Measurement, rounds: Sequence[Round]) -> SpeedRecord:
         team, config, whole = self.driver.team, self.subject.config, self.subject.whole
         parts = shares(config.shape, team.tp.size)
+        work = self._work(what.workload)
         rows = speed_rows(
             self.subject.roles(),
             rounds,
             what.workload.batch_size,
             communicates=team.tp.size > 1,
+            work=work,
         )
         link_name = VIRTUAL if self.subject.emulation is None else EMULATED_LINK
         attention, mlp = (_block_seconds(rounds, block) for block in (0, 1))
@@ -207,37 +224,42 @@ class LoadedSubject:
             attention_seconds=attention,
             mlp_seconds=mlp,
             copied_bytes_per_second=statistics.median(r.copied_bytes_per_second for r in rounds),
-            read_bytes_per_second=self._read_bytes_per_second(what.workload, rows),
+            read_bytes_per_second=_read_bytes_per_second(work, rows),
             driver_share=_driver_share(what.baseline, rounds),
             rows=rows,
+            matmul_flops_per_second=_matmul_flops_per_second(rounds),
             kind=MEASURED if self.subject.emulation is None else EMULATED,
             emulation=_emulation_record(self.subject, rounds),
         )
 
-    def _read_bytes_per_second(self, workload: Workload, rows: Sequence[SpeedRow]) -> float | None:
-        """What no-comm reads of weights and cache in a decode step, by the step's time."""
-        bound = next(row for row in rows if row.role == BOUND)
-        if bound.decode is None:
-            return None
-        config = self.subject.config
-        cached = workload.batch_size * (workload.prompt_len + workload.output_len / 2)
-        parts = self._timed_shares()
-        kv_heads = sum(len(part.kv_heads) for part in parts)
-        cache = 2 * config.num_hidden_layers * kv_heads * config.head_dim * cached
-        embedding = sum(len(part.vocabulary) for part in parts) * config.hidden_size
-        head = embedding + len(parts) * config.hidden_size  # with the last norm
-        # Of an embedding that isn't the head as well, a step reads a few rows.
-        unread = 0 if config.tie_word_embeddings else embedding
-        weights = sum(self.weight_bytes) / self.dtype.itemsize - unread
-        layers = weights - head + cache
-        if self.subject.is_extrapolated:
-            layers *= self.subject.whole.num_hidden_layers / config.num_hidden_layers
-        return (head + layers) * self.dtype.itemsize / bound.decode.seconds.value
+    def _work(self, workload: Workload) -> Work:
+        """What a generation asks of the ranks whose times were taken."""
+        tp, config = self.driver.team.tp, self.subject.config
+        parts = shares(config.shape, tp.size)
+        timed = parts if self.subject.emulation is None else parts[tp.rank : tp.rank + 1]
+        layers = self.subject.whole.num_hidden_layers if self.subject.is_extrapolated else None
+        return work_of(
+            config,
+            workload,
+            timed,
+            sum(self.weight_bytes),
+            self.dtype.itemsize,
+            ranks=tp.size,
+            layers=layers,
+        )
 
-    def _timed_shares(self) -> Sequence[Share]:
-        """The shares of the ranks whose times were taken."""
-        tp, parts = self.driver.team.tp, shares(self.subject.config.shape, self.driver.team.tp.size)
-        return parts if self.subject.emulation is None else parts[tp.rank : tp.rank + 1]
+
+def _read_bytes_per_second(work: Work, rows: Sequence[SpeedRow]) -> float | None:
+    """What no-comm reads of weights and cache in a decode step, by the step's time."""
+    bound = next(row for row in rows if row.role == BOUND)
+    return None if bound.decode is None else work.step_bytes / bound.decode.seconds.value
+
+
+def _matmul_flops_per_second(rounds: Sequence[Round]) -> float | None:
+    """Median over rounds; None if one of them doesn't know."""
+    found = [each.matmul_flops_per_second for each in rounds]
+    known = [speed for speed in found if speed is not None]
+    return statistics.median(known) if len(known) == len(found) else None
 
 
 def _emulation_record(subject: Subject, rounds: Sequence[Round]) -> EmulationRecord | None:

@@ -140,6 +140,9 @@ class Driver:
     def copied_bytes_per_second(self):
         return 1000.0
 
+    def matmul_flops_per_second(self):
+        return 7e9
+
     def time(self, arm, workload, wire, *, cached=0, watched=False, lateness=()):
         assert (arm, cached) == ("no-comm", 0) or not watched
         self.calls.append((arm, workload, wire, watched, lateness))

@@ -65,6 +65,9 @@ class Driver:
         self.copies += 1
         return 1000.0 * self.copies
 
+    def matmul_flops_per_second(self):
+        return 1e6 * self.copies
+
     def time(self, arm, workload, wire, *, cached=0, watched=False):
         # Only without communication is a block's time its computing alone; a warm-up isn't kept.
         assert arm == "no-comm" or not watched
@@ -118,6 +121,7 @@ def test_every_second_round_goes_backwards(run):
     assert [[t.arm for t in each.trials] for each in rounds] == [forwards, forwards[::-1], forwards]
     assert [each.number for each in rounds] == [1, 2, 3]
     assert [each.copied_bytes_per_second for each in rounds] == [1000, 2000, 3000]
+    assert [each.matmul_flops_per_second for each in rounds] == [1e6, 2e6, 3e6]
 
 
 @pytest.mark.parametrize(("output_len", "short"), [(3, 2), (2, 2), (1, 1)])
