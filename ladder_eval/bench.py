@@ -10,11 +10,12 @@ from pathlib import Path
 
 import torch
 
-from ladder_eval.bench_options import DEFAULT_RATIO, BenchOptions
+from ladder_eval.bench_options import DEFAULT_RATIO, GROUP, BenchOptions
 from ladder_eval.bench_plan import Part, Plan, plan, plan_of_grid, require_room
 from ladder_eval.distributed.emulated import one_of
 from ladder_eval.distributed.launch import Team, place_from_environment
 from ladder_eval.distributed.shares import busiest_rank, shares
+from ladder_eval.distributed.symmetric_memory import why_unavailable
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
@@ -124,6 +125,8 @@ def _execution(options: BenchOptions, subject: Subject, tp_size: int) -> Executi
         raise UsageError(f"Not over a virtual link: {reason}; give --link real for another.")
     if options.link == "virtual" and found.device.type == "cuda":
         raise UsageError("The virtual link joins ranks on CPUs; give --device cpu.")
+    if set(options.all_reduce) - {GROUP} and (reason := why_unavailable(found.device)):
+        raise UsageError(f"No one-shot or two-shot here: {reason}; give --all-reduce {GROUP}.")
     return found
 
 
@@ -155,8 +158,10 @@ def _settings(options: BenchOptions) -> list[Setting]:
             rounds=options.rounds,
             minutes=options.max_minutes,
             trace=options.trace,
+            all_reduce=None if all_reduce == GROUP else all_reduce,
         )
         for work, link in product(workloads, _links(options))
+        for all_reduce in options.all_reduce or (GROUP,)
     ]
 
 

@@ -13,6 +13,9 @@ from ladder_eval.options import DTYPES
 
 LINKS = ("virtual", "real")
 
+GROUP = "group"
+ALL_REDUCES = (GROUP, "one-shot", "two-shot")
+
 # An all-reduce between eight H100s with NVLink costs a 70B model at batch size 1 about 0.43 of
 # what a block computes, and 1.1 without NVLink (the timing logs of arXiv 2501.06589's authors).
 DEFAULT_RATIO = 0.5
@@ -38,6 +41,8 @@ class BenchOptions:
         prompt_len: Tokens in.
         output_len: Tokens out.
         link: virtual or real; by default virtual on CPUs, real on GPUs; emulated ranks have none.
+        all_reduce: What sums real messages: the own backend of the group (NCCL, Gloo), or
+            kernels on symmetric memory, one-shot or two-shot; by default group.
         link_mode: Of the modelled link: serial or pipelined.
         latency_us: Its latencies in microseconds.
         latency_ratio: Or latencies as multiples of the mean block time of each round.
@@ -64,6 +69,7 @@ class BenchOptions:
     prompt_len: tuple[int, ...] = (128,)
     output_len: tuple[int, ...] = (16,)
     link: str | None = None
+    all_reduce: tuple[str, ...] = ()
     link_mode: str = "serial"
     latency_us: tuple[float, ...] = ()
     latency_ratio: tuple[float, ...] = ()
@@ -93,6 +99,12 @@ class BenchOptions:
     def _require_link(self) -> None:
         if self.link not in (None, *LINKS):
             raise UsageError(f"Unknown link {self.link!r}; known are {', '.join(LINKS)}.")
+        if unknown := set(self.all_reduce).difference(ALL_REDUCES):
+            raise UsageError(
+                f"Unknown all-reduce {min(unknown)!r}; known are {', '.join(ALL_REDUCES)}."
+            )
+        if self.all_reduce and (self.link == "virtual" or self.emulate):
+            raise UsageError("--all-reduce is of real messages; give --link real.")
         if self.latency_us and self.latency_ratio:
             raise UsageError("--latency-us and --latency-ratio exclude each other; drop one.")
         if self.link == "real" and (self.latency_us or self.latency_ratio):
@@ -133,6 +145,7 @@ def bench_options(given: Mapping[str, Any]) -> BenchOptions:
 
 _LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "residual": (str, "names"),
+    "all_reduce": (str, "names"),
     "tp": (int, "whole numbers"),
     "batch_size": (int, "whole numbers"),
     "prompt_len": (int, "whole numbers"),

@@ -38,6 +38,7 @@ class Setting:
         workload: What is generated.
         link: The virtual link, or None for real messages.
         rounds: How many rounds.
+        all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         minutes: No round but the first is begun that would end later.
         trace: Whether to trace one more generation of each arm afterwards.
     """
@@ -45,6 +46,7 @@ class Setting:
     workload: Workload
     link: Link | None
     rounds: int
+    all_reduce: str | None = None
     minutes: float | None = None
     trace: bool = False
 
@@ -114,7 +116,14 @@ def time_settings(
                 progress.advance(1)
 
             deadline = start + 60 * setting.minutes if setting.minutes else float("inf")
-            record = loaded.time(setting.workload, setting.link, setting.rounds, deadline, keep)
+            record = loaded.time(
+                setting.workload,
+                setting.link,
+                setting.rounds,
+                deadline,
+                keep,
+                all_reduce=setting.all_reduce,
+            )
             if setting.trace:
                 record, traces = loaded.trace(record)
                 write_trace(folder, record, traces)
@@ -157,7 +166,7 @@ def _conditions(
         "dtype": execution.dtype,
         "device": str(execution.device),
         "tp_size": execution.tp_size,
-        "backend": driver.team.backend,
+        "backend": setting.all_reduce or driver.team.backend,
         "link": None if setting.link is None else asdict(setting.link),
         "workload": asdict(setting.workload),
     }

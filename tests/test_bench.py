@@ -514,10 +514,10 @@ def test_two_layers_that_do_not_fit_are_one_sentence(options, monkeypatch):
 def test_a_finished_setting_is_kept_when_the_next_one_fails(options, monkeypatch):
     time = LoadedSubject.time
 
-    def failing(self, workload, *arguments):
+    def failing(self, workload, *arguments, **named):
         if workload.output_len == 3:
             raise KeyboardInterrupt
-        return time(self, workload, *arguments)
+        return time(self, workload, *arguments, **named)
 
     monkeypatch.setattr(LoadedSubject, "time", failing)
     with pytest.raises(KeyboardInterrupt):

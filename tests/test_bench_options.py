@@ -134,3 +134,16 @@ def test_what_makes_no_sense_is_one_sentence(given, sentence):
 
 def test_no_tp_size_is_the_default_of_the_place():
     assert BenchOptions(tp=()) == BenchOptions()
+
+
+def test_all_reduces_are_of_real_messages():
+    assert bench_options({"link": "real", "all_reduce": "group,one-shot"}).all_reduce == (
+        "group",
+        "one-shot",
+    )
+    with pytest.raises(
+        UsageError, match="Unknown all-reduce 'tree'; known are group, one-shot, tw"
+    ):
+        bench_options({"link": "real", "all_reduce": "tree"})
+    with pytest.raises(UsageError, match="--all-reduce is of real messages; give --link real"):
+        bench_options({"link": "virtual", "all_reduce": "group"})

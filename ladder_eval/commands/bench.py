@@ -44,6 +44,13 @@ def bench(
     link: Annotated[
         str | None, typer.Option(help="virtual or real.", show_default="virtual on CPUs")
     ] = None,
+    all_reduce: Annotated[
+        str | None,
+        typer.Option(
+            help="What sums real messages: group (NCCL, Gloo), one-shot or two-shot.",
+            show_default="group",
+        ),
+    ] = None,
     link_mode: Annotated[
         str | None, typer.Option(help="serial or pipelined.", show_default="serial")
     ] = None,

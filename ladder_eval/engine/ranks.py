@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.symmetric_memory import SymmetricParallel
+from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
@@ -104,17 +107,30 @@ class Rank:
         """
         return generate_batch(self._loaded(), requests, stops)
 
-    def arrange(self, arms: Mapping[str, ModelConfig], memory: tuple[str, int] | None) -> None:
+    def arrange(
+        self,
+        arms: Mapping[str, ModelConfig],
+        memory: tuple[str, int] | None,
+        kernel: tuple[str, int] | None = None,
+    ) -> None:
         """Prepare to time residuals, by name, on the loaded model's weights.
 
         Args:
             arms: The residuals; their shape is the loaded model's.
             memory: Path and capacity of the `LinkMemory` that carries their messages, or None for
-                the group's own backend.
+                real messages.
+            kernel: Of real messages, the algorithm and capacity of a `SymmetricParallel`, or None
+                for the group's own backend.
         """
-        tp = self._team.tp
-        self._link = tp if memory is None else VirtualLink(tp.rank, tp.size, *memory)
-        model = self._loaded()
+        tp, model = self._team.tp, self._loaded()
+        if memory is not None:
+            self._link = VirtualLink(tp.rank, tp.size, *memory)
+        elif kernel is not None:
+            self._link = SymmetricParallel(
+                cast("dist.ProcessGroup", dist.group.WORLD), *kernel, next(model.parameters())
+            )
+        else:
+            self._link = tp
         self._arms = {name: sharing(model, config, self._link) for name, config in arms.items()}
         keep_freed_memory()
         forget_peak_memory(self._team.device)
@@ -232,12 +248,20 @@ class Driver:
         """As `Rank.unload`."""
         self._everywhere("unload")
 
-    def arrange(self, arms: Mapping[str, ModelConfig], link_capacity: int | None) -> None:
-        """As `Rank.arrange`, with a virtual link for messages of up to so many bytes, or None."""
-        if link_capacity is None:
-            self._everywhere("arrange", arms, None)
+    def arrange(self, arms: Mapping[str, ModelConfig], carrier: str | None, capacity: int) -> None:
+        """As `Rank.arrange`.
+
+        Args:
+            arms: The residuals.
+            carrier: VIRTUAL for a virtual link, one-shot or two-shot for kernels on symmetric
+                memory, or None for the group's own backend.
+            capacity: Bytes of the largest message.
+        """
+        if carrier != VIRTUAL:
+            kernel = None if carrier is None else (carrier, capacity)
+            self._everywhere("arrange", arms, None, kernel)
             return
-        memory = LinkMemory(self.team.tp.size, link_capacity)
+        memory = LinkMemory(self.team.tp.size, capacity)
         try:
             self._everywhere("arrange", arms, (memory.path, memory.capacity))
         finally:

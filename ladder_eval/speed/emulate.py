@@ -91,7 +91,7 @@ def emulate(
         emulation: What its device stands for.
         message_bytes: Size of the prompt's messages, the largest.
     """
-    driver.arrange(what.arms, None)
+    driver.arrange(what.arms, None, message_bytes)
 
     def round_of(number: int) -> Round:
         return _round(driver, what, emulation, number, message_bytes)

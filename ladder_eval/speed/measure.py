@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.engine.timing import BlockSeconds, LayerSeconds, Timing
@@ -65,6 +66,7 @@ class Measurement:
         workload: What each of them generates.
         link: The virtual link; None for real messages.
         rounds: How many rounds.
+        all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         deadline: No round is begun that would end later, by `perf_counter`; the first always is.
     """
 
@@ -74,6 +76,7 @@ class Measurement:
     workload: Workload
     link: Link | None
     rounds: int
+    all_reduce: str | None = None
     deadline: float = float("inf")
 
 
@@ -85,7 +88,7 @@ def measure(driver: Driver, what: Measurement, message_bytes: int) -> Iterator[R
         what: What to time.
         message_bytes: Size of the prompt's messages, the largest.
     """
-    driver.arrange(what.arms, None if what.link is None else message_bytes)
+    driver.arrange(what.arms, what.all_reduce if what.link is None else VIRTUAL, message_bytes)
 
     def round_of(number: int) -> Round:
         return _round(driver, what, number, message_bytes)

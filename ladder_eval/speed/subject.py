@@ -141,6 +141,8 @@ class LoadedSubject:
         rounds: int,
         deadline: float,
         keep: Callable[[Round], None],
+        *,
+        all_reduce: str | None = None,
     ) -> SpeedRecord:
         """Time all arms.
 
@@ -150,6 +152,7 @@ class LoadedSubject:
             rounds: How many rounds, at most.
             deadline: By `perf_counter`, no round but the first is begun that would end later.
             keep: Called with each round before the next, to write it down.
+            all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         """
         what = Measurement(
             arms=self.subject.all_arms(),
@@ -158,6 +161,7 @@ class LoadedSubject:
             workload=workload,
             link=link,
             rounds=rounds,
+            all_reduce=all_reduce,
             deadline=deadline,
         )
         tokens = workload.batch_size * workload.prompt_len
@@ -206,7 +210,7 @@ class LoadedSubject:
             weights=self.subject.weights,
             workload=what.workload,
             tp_size=team.tp.size,
-            link=_link_record(what.link, link_name, team.backend, rounds),
+            link=_link_record(what.link, link_name, what.all_reduce or team.backend, rounds),
             device=str(team.device),
             dtype=str(self.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),

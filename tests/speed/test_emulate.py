@@ -134,8 +134,8 @@ class Driver:
     def __init__(self):
         self.arranged, self.calls = [], []
 
-    def arrange(self, arms, link_capacity):
-        self.arranged.append((list(arms), link_capacity))
+    def arrange(self, arms, carrier, capacity):
+        self.arranged.append((list(arms), carrier, capacity))
 
     def copied_bytes_per_second(self):
         return 1000.0
@@ -171,7 +171,7 @@ def rounds_of(driver, skew=None, workload=LOAD, **link):
 def test_a_round_watches_first_and_times_with_lateness():
     driver = Driver()
     first, second = rounds_of(driver, skew=0.5)
-    assert driver.arranged == [(["standard", "ladder", "no-comm"], None)]
+    assert driver.arranged == [(["standard", "ladder", "no-comm"], None, 1200)]
     warm_up, look = ["standard", "ladder", "no-comm"], ["no-comm"] * 2
     names = [call[0] for call in driver.calls]
     assert names == warm_up + look + warm_up + look + warm_up[::-1]
