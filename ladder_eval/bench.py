@@ -16,11 +16,14 @@ from ladder_eval.distributed.shares import busiest_rank, shares
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
+from ladder_eval.load import jobs, time_jobs
+from ladder_eval.load import warnings_of as load_warnings
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config import TOPOLOGIES, ModelConfig
 from ladder_eval.models.hub_id import find_place, place_name
 from ladder_eval.models.selection import peek
 from ladder_eval.report.tables import markdown
+from ladder_eval.results.load_records import LoadRecord, ReplayRecord
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import SpeedRecord, Workload
 from ladder_eval.results.store import RunFolder
@@ -33,6 +36,9 @@ from ladder_eval.terminal import Terminal
 from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
 
 SUITE = "bench"
+
+TimedRecord = SpeedRecord | LoadRecord | ReplayRecord
+"""What one setting gives."""
 
 # GPUs of one server, as the paper has them.
 _EMULATED_TP_SIZE = 8
@@ -50,21 +56,23 @@ def bench(options: BenchOptions, terminal: Terminal) -> tuple[RunResult, Path]:
         LadderEvalError: with one sentence that says what to do.
     """
     watch = Stopwatch()
-    arms, settings = _whole_arms(options), _settings(options)
+    arms, asked = _whole_arms(options), jobs(options, _links(options))
+    settings = [job.setting for job in asked] or _settings(options)
     subject = _subject(options, arms)
     largest = max((setting.workload for setting in settings), key=_tokens)
     executions = _executions(options, subject)
-    records: list[SpeedRecord] = []
+    records: list[TimedRecord] = []
     name = f"{SUITE}-{subject.name}-{watch.stamp}"
     with RunFolder.open(options.output_dir / name) as folder:
         for execution in executions:
             emulation = _emulation(options, arms, execution.tp_size)
             part = fitting(replace(subject, emulation=emulation), largest, execution)
             with _team(execution, part) as team:
-                driver = Driver(team)
-                for record in time_settings(part, settings, execution, driver, folder, terminal):
+                at = (execution, Driver(team), folder, terminal)
+                timed = time_jobs(part, asked, *at) if asked else time_settings(part, settings, *at)
+                for record in timed:
                     records.append(record)
-                    result = _result(name, watch, records)
+                    result = _result(name, options.seed, watch, records)
                     folder.write_text("report.md", markdown(result))
                     folder.write_result(result)
     return result, folder.path
@@ -190,19 +198,23 @@ def _with_residual(dense: ModelConfig, name: str) -> ModelConfig:
     return ResidualChoice(residual=name).apply(dense, name)
 
 
-def _result(name: str, watch: Stopwatch, records: Sequence[SpeedRecord]) -> RunResult:
-    last = records[-1]
+def _result(name: str, seed: int, watch: Stopwatch, records: Sequence[TimedRecord]) -> RunResult:
+    last = records[-1] if isinstance(records[-1], SpeedRecord) else records[-1].conditions
+    speed = tuple(each for each in records if isinstance(each, SpeedRecord))
+    others = [each for each in records if not isinstance(each, SpeedRecord)]
     return RunResult(
         run_id=name,
         suite=SUITE,
         limit=None,
-        seed=0,
+        seed=seed,
         baseline=_BASELINE,
         provenance=watch.provenance(torch.device(last.device), last.peak_memory_bytes),
         models=(),
         tasks=(),
         scores=(),
         comparisons=(),
-        speed=tuple(records),
-        warnings=warnings_of(records),
+        speed=speed,
+        load=tuple(each for each in others if isinstance(each, LoadRecord)),
+        replay=tuple(each for each in others if isinstance(each, ReplayRecord)),
+        warnings=(*warnings_of(speed), *load_warnings(others)),
     )

@@ -13,6 +13,12 @@ from rich.text import Text
 
 from ladder_eval.report.block import NOTHING, Block, transposed
 from ladder_eval.report.comparisons import comparison_blocks
+from ladder_eval.report.load import (
+    brief_load_block,
+    load_block,
+    load_conditions,
+    replay_block,
+)
 from ladder_eval.report.scores import all_scores, average_blocks, metric_words, score_blocks
 from ladder_eval.report.speed import (
     brief_speed_block,
@@ -56,6 +62,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
         *([("not evaluated yet", ", ".join(result.pending_tasks))] if result.pending_tasks else []),
     ]
     rows += [("speed", text) for record in result.speed for text in speed_conditions(record)]
+    rows += [("load", text) for load in result.load for text in load_conditions(load)]
     return (*rows, *(("warning", text) for text in result.warnings))
 
 
@@ -64,6 +71,7 @@ def comparison_table(result: RunResult) -> Table:
     page = Table.grid(padding=(0, 0, 1, 0))
     shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
     shown += [*map(brief_speed_block, result.speed), *_published(result)]
+    shown += [*map(brief_load_block, result.load), *map(replay_block, result.replay)]
     for block in shown:
         page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
     page.add_row(Group(*map(Text, _brief_conditions(result))))
@@ -74,7 +82,8 @@ def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
     scored = (*blocks(result), *average_blocks(result))
-    for block in (*scored, *map(speed_block, result.speed), *_published(result)):
+    timed = (*map(load_block, result.load), *map(replay_block, result.replay))
+    for block in (*scored, *map(speed_block, result.speed), *_published(result), *timed):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
     parts += ["## Conditions", "\n".join(listed)]

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TypeVar
 
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.ranks import Driver
@@ -18,6 +19,8 @@ from ladder_eval.engine.timing import BlockSeconds, LayerSeconds, Timing
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Trial, Workload
 from ladder_eval.speed.simulation import simulate
+
+AnyRound = TypeVar("AnyRound")
 
 # Tokens for which decoding is timed to find the latency that a ratio stands for.
 _CALIBRATION_TOKENS = 5
@@ -94,8 +97,8 @@ def measure(driver: Driver, what: Measurement, message_bytes: int) -> Iterator[R
 
 
 def in_rounds(
-    driver: Driver, what: Measurement, round_of: Callable[[int], Round]
-) -> Iterator[Round]:
+    driver: Driver, what: Measurement, round_of: Callable[[int], AnyRound]
+) -> Iterator[AnyRound]:
     """Warm up, then make round after round for as long as the deadline allows.
 
     Args:
@@ -122,7 +125,7 @@ def _warm_up(driver: Driver, what: Measurement) -> None:
 
 def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -> Round:
     copied = driver.copied_bytes_per_second()
-    wire = _wire(driver, what)
+    wire = wire_of(driver, what)
     order = order_of(what.arms, number)
     # Only without communication is a block's time its computing alone.
     timings = {
@@ -152,7 +155,7 @@ def order_of(arms: Mapping[str, ModelConfig], number: int) -> list[str]:
     return list(arms) if number % 2 else list(arms)[::-1]
 
 
-def _wire(driver: Driver, what: Measurement) -> Wire | None:
+def wire_of(driver: Driver, what: Measurement) -> Wire | None:
     """The link of a round, after a look at what a block takes now.
 
     The look is taken in any case: it brings the weights back that the copy has driven out.
