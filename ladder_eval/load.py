@@ -20,7 +20,6 @@ from ladder_eval.results.load_records import (
     ReplayRound,
 )
 from ladder_eval.results.records import RunResult
-from ladder_eval.results.speed_records import Workload
 from ladder_eval.results.store import RunFolder, read_batches, read_result
 from ladder_eval.speed.load import Load, time_load
 from ladder_eval.speed.measure import Link
@@ -50,22 +49,24 @@ def jobs(options: BenchOptions, links: Sequence[Link | None]) -> list[Job]:
     Raises:
         LadderEvalError: if the run that they name can't be replayed.
     """
-    works: list[tuple[Workload, Load | Replay]] = []
+    works: list[Load | Replay] = []
     if options.arrivals:
-        works = [(_largest(load), load) for load in _loads(options)]
+        works += _loads(options)
     elif options.replay is not None:
         replay = _replay(options, options.replay)
         drawn = draw_batches(replay.batches, options.requests, options.seed)
-        replay = replace(replay, batches=drawn)
-        works = [(replay.workload, replay)]
+        works.append(replace(replay, batches=drawn))
     return [
         Job(
             setting=Setting(
-                workload=workload, link=link, rounds=options.rounds, minutes=options.max_minutes
+                workload=work.largest,
+                link=link,
+                rounds=options.rounds,
+                minutes=options.max_minutes,
             ),
             work=work,
         )
-        for (workload, work), link in product(works, links)
+        for work, link in product(works, links)
     ]
 
 
@@ -156,14 +157,6 @@ def _lengths(options: BenchOptions, count: int) -> Iterator[tuple[str, Sequence[
     rows = [(row.prompt_len, row.output_len) for batch in replay.batches for row in batch.rows]
     words = f"drawn from those of {replay.requests_of} in run {replay.run_id}"
     yield words, Random(options.seed).choices(rows, k=count)
-
-
-def _largest(load: Load) -> Workload:
-    return Workload(
-        batch_size=load.batch_size,
-        prompt_len=max(each.prompt_len for each in load.requests),
-        output_len=max(each.output_len for each in load.requests),
-    )
 
 
 def _replay(options: BenchOptions, folder: Path) -> Replay:

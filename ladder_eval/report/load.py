@@ -138,7 +138,7 @@ def _verdicts(record: LoadRecord) -> tuple[str, ...]:
     control = next(row.ttft.speedup_p50 for row in record.rows if row.role == "control")
     sentences = [
         f"{over}{row.arm} has its median first token {_sure(ratio)} times as soon as {baseline}"
-        f"{'' if _decided(ratio, control) else ', which can not be told from what chance does'}."
+        f"{'' if _decided(ratio, control) else ', which cannot be told from what chance does'}."
         for row in record.rows
         for ratio in [row.ttft.speedup_p50]
         if row.role == "candidate" and ratio is not None
@@ -156,11 +156,11 @@ def _sure(ratio: Percentile) -> str:
 
 def _decided(ratio: Percentile, control: Percentile | None) -> bool:
     """Whether an interval lies on one side of 1 and of the control's interval."""
-    ends = (ratio.low, ratio.high, control and control.low, control and control.high)
-    low, high, least, most = ends
-    if low is None or high is None or least is None or most is None:
+    if control is None or control.low is None or control.high is None:
         return False
-    return low > max(1.0, most) or high < min(1.0, least)
+    if ratio.low is None or ratio.high is None:
+        return False
+    return ratio.low > max(1.0, control.high) or ratio.high < min(1.0, control.low)
 
 
 def _few(record: LoadRecord) -> tuple[str, ...]:

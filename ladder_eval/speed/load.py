@@ -1,8 +1,8 @@
 """Residuals under one load: each round serves the same arrivals with every arm."""
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,6 +18,7 @@ from ladder_eval.results.load_records import (
     LoadRound,
     LoadTrial,
 )
+from ladder_eval.results.speed_records import Workload
 from ladder_eval.speed.measure import Measurement, in_rounds, order_of, wire_of
 from ladder_eval.speed.serving import POLICY, Asked, WallClock, serve
 from ladder_eval.speed.subject import WARM_UP, LoadedSubject, link_record
@@ -41,6 +42,23 @@ class Load:
     batch_size: int
     lengths: str
 
+    @property
+    def typical(self) -> Workload:
+        """A full batch of requests of median lengths."""
+        return self._batch(statistics.median_high)
+
+    @property
+    def largest(self) -> Workload:
+        """What no batch exceeds."""
+        return self._batch(max)
+
+    def _batch(self, of: Callable[[Iterable[int]], int]) -> Workload:
+        return Workload(
+            batch_size=self.batch_size,
+            prompt_len=of([each.prompt_len for each in self.requests]),
+            output_len=of([each.output_len for each in self.requests]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ArmServer:
@@ -63,7 +81,7 @@ def time_load(
 
     Args:
         loaded: The subject.
-        what: Its arms; the workload is the largest batch that can come.
+        what: Its arms; the workload is the largest of the load.
         load: The requests.
         keep: Called with each round before the next, to write it down.
     """
@@ -71,7 +89,7 @@ def time_load(
     driver.arrange(what.arms, capacity(loaded, what, work.batch_size * work.prompt_len))
 
     def round_of(number: int) -> LoadRound:
-        wire = wire_of(driver, what)
+        wire = wire_of(driver, replace(what, workload=load.typical))
         return LoadRound(
             number=number,
             latency=None if wire is None else wire.latency,

@@ -5,7 +5,7 @@ written to the length that the run has recorded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from time import perf_counter
 
@@ -44,13 +44,19 @@ class Replay:
     batches: tuple[RecordedBatch, ...]
 
     @property
-    def workload(self) -> Workload:
+    def typical(self) -> Workload:
+        """The batch with the median number of tokens, padding counted."""
+        order = sorted(map(_workload, self.batches), key=lambda w: w.batch_size * w.prompt_len)
+        return order[len(order) // 2]
+
+    @property
+    def largest(self) -> Workload:
         """Rows, prompt and output that no batch exceeds."""
-        rows = [row for batch in self.batches for row in batch.rows]
+        each = list(map(_workload, self.batches))
         return Workload(
-            batch_size=max(len(batch.rows) for batch in self.batches),
-            prompt_len=max(row.prompt_len for row in rows),
-            output_len=max(row.output_len for row in rows),
+            batch_size=max(work.batch_size for work in each),
+            prompt_len=max(work.prompt_len for work in each),
+            output_len=max(work.output_len for work in each),
         )
 
 
@@ -80,7 +86,7 @@ def time_replay(
 
     Args:
         loaded: The subject.
-        what: Its arms; the workload is that of the replay.
+        what: Its arms; the workload is the largest of the replay.
         replay: The batches.
         keep: Called with each round before the next, to write it down.
     """
@@ -88,7 +94,7 @@ def time_replay(
     driver.arrange(what.arms, _capacity(loaded, what, replay))
 
     def round_of(number: int) -> ReplayRound:
-        wire = wire_of(driver, what)
+        wire = wire_of(driver, replace(what, workload=replay.typical))
         return ReplayRound(
             number=number,
             latency=None if wire is None else wire.latency,
@@ -110,7 +116,7 @@ def _record(
 ) -> ReplayRecord:
     scored = [row for batch in replay.batches for row in batch.scored]
     texts = [text for batch in replay.batches for text in batch.written]
-    read = sum(row.prompt_len for row in (*scored, *texts))
+    read = sum(row.prompt_len for batch in replay.batches for row in batch.rows)
     written = sum(text.output_len for text in texts)
     return ReplayRecord(
         conditions=conditions(loaded, what, [each.latency for each in rounds]),
@@ -134,17 +140,22 @@ def _seconds(
     """What each batch takes, from before the ranks are told to the last answer on rank 0."""
     driver, vocabulary = loaded.driver, loaded.subject.config.vocab_size
     for batch in recorded:
-        if batch.scored:
-            made_up = _made_up(batch.scored, vocabulary)
-            start = perf_counter()
+        made_up = _made_up(batch.scored, vocabulary) if batch.scored else None
+        prompts = [text.prompt_len for text in batch.written]
+        outputs = [text.output_len for text in batch.written]
+        start = perf_counter()
+        if made_up is not None:
             yield driver.score_as(arm, made_up, wire) - start
         else:
-            prompts, outputs = (
-                [t.prompt_len for t in batch.written],
-                [t.output_len for t in batch.written],
-            )
-            start = perf_counter()
             yield driver.write(arm, prompts, outputs, wire)[-1] - start
+
+
+def _workload(batch: RecordedBatch) -> Workload:
+    return Workload(
+        batch_size=len(batch.rows),
+        prompt_len=max(row.prompt_len for row in batch.rows),
+        output_len=max(row.output_len for row in batch.rows),
+    )
 
 
 def _made_up(rows: Sequence[ScoredRow], vocabulary: int) -> Batch:
