@@ -161,6 +161,8 @@ def _lengths(options: BenchOptions, count: int) -> Iterator[tuple[str, Sequence[
 
 def _replay(options: BenchOptions, folder: Path) -> Replay:
     """All that the run's baseline, or its first model, has computed."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; give --replay that of an accuracy run.")
     run = read_result(folder)
     if not run.models:
         raise UsageError(
