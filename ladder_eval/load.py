@@ -210,6 +210,6 @@ def _words(asked: Sequence[Job], subject: Subject) -> str:
     )
     rates = ", ".join(dict.fromkeys(f"{load.rate:g}" for load in loads))
     return (
-        f"{len(first.requests)} requests at {rates} a second, {len(loads)} loads, at least "
-        f"{seconds / 60:.1f} min"
+        f"{len(first.requests)} requests at {rates} a second, {len(loads)} load"
+        f"{'s' if len(loads) > 1 else ''}, at least {seconds / 60:.1f} min"
     )

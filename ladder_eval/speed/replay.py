@@ -93,6 +93,10 @@ def time_replay(
     driver = loaded.driver
     driver.arrange(what.arms, _capacity(loaded, what, replay))
 
+    # Once, as libraries prepare for the shapes that they see first; all arms have the same.
+    free = None if what.link is None else what.link.wire(0.0)
+    list(_seconds(loaded, what.baseline, free, replay.batches))
+
     def round_of(number: int) -> ReplayRound:
         wire = wire_of(driver, replace(what, workload=replay.typical))
         return ReplayRound(

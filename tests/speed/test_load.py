@@ -123,6 +123,10 @@ def time_it(driver, work, rounds=2, deadline=float("inf")):
     return timed(subject, what, work, made.append), made
 
 
+# Short batches of one and of two requests with each arm.
+WARM_UP = 2 * len(TIMED)
+
+
 def test_every_arm_serves_the_same_arrivals_and_rounds_go_back_and_forth(driver):
     record, rounds = time_it(driver, LOAD)
     assert [[trial.arm for trial in each.trials] for each in rounds] == [TIMED, TIMED[::-1]]
@@ -149,11 +153,20 @@ def test_the_latency_follows_a_full_batch_of_median_lengths(driver):
     # Half of the mean block time; decoding after a cached prompt of the median length.
     assert [each.latency for each in rounds] == [3, 3]
     assert driver.looks == [(Workload(batch_size=2, prompt_len=1, output_len=5), 5)] * 2
-    assert {call[-1] for call in driver.calls} == {Wire(latency=3.0, bandwidth=1e9, mode="serial")}
+    wires = {call[-1] for call in driver.calls[WARM_UP:]}
+    assert wires == {Wire(latency=3.0, bandwidth=1e9, mode="serial")}
     # Messages of two prompts of seven tokens, eight wide, in four bytes.
     assert driver.capacity == 2 * 7 * 8 * 4
     link = record.conditions.link
     assert (link.name, link.latency, link.latency_ratio) == ("virtual link", 3, 0.5)
+
+
+def test_batches_of_every_size_are_computed_before_the_first_round(driver):
+    time_it(driver, LOAD)
+    free = Wire(latency=0.0, bandwidth=1e9, mode="serial")
+    sizes = [((5,), (2,)), ((5, 7), (2, 2))]
+    expected = [(arm, *size, free) for arm in TIMED for size in sizes]
+    assert driver.calls[:WARM_UP] == expected
 
 
 def test_a_record_says_what_it_holds_for(driver):
@@ -171,7 +184,7 @@ def test_a_record_says_what_it_holds_for(driver):
 
 def test_a_round_that_would_end_too_late_is_not_begun(driver):
     # A round of four arms takes over 400 seconds here.
-    record, rounds = time_it(driver, LOAD, rounds=5, deadline=900.0)
+    record, rounds = time_it(driver, LOAD, rounds=5, deadline=1000.0)
     assert len(rounds) == 2
     assert (record.conditions.rounds, record.conditions.rounds_asked) == (2, 5)
 
@@ -194,7 +207,9 @@ def test_a_replay_has_the_batches_of_the_run(driver):
     # One forward scores; the longest of the texts takes five.
     assert rounds[0].seconds["standard"] == (4, 20)
     assert rounds[1].seconds["ladder"] == (2, 10)
-    (_, batch, _), (_, prompts, outputs, _) = driver.calls[:2]
+    # The baseline computes them once before the first round.
+    assert [call[0] for call in driver.calls[:4]] == ["standard"] * 4
+    (_, batch, _), (_, prompts, outputs, _) = driver.calls[2:4]
     # Rows of 6 + 2 and of 4 + 1 tokens; targets of 3 + 1 and of 2.
     assert batch.ids.shape == (2, 8)
     assert (batch.tokens, len(batch.targets), batch.mask) == (8 + 5, 6, None)
