@@ -101,15 +101,15 @@ def replay_conditions(record: ReplayRecord) -> tuple[str, ...]:
     part = "" if record.requests == record.all_requests else f" of {record.all_requests:,}"
     drawn = f" (whole batches, seed {record.seed})" if part else ""
     written = record.requests - record.scored
-    tokens = "made-up tokens" + (
-        " and random weights" if record.conditions.weights == RANDOM else ""
-    )
+    made = record.conditions
+    tokens = "made-up tokens and random weights" if made.weights == RANDOM else "made-up tokens"
     return (
         f"{record.requests:,}{part} requests of {record.requests_of} in run {record.run_id}, suite "
         f"{record.suite}{drawn}: {record.scored:,} scored, {written:,} written, in the run's "
         f"{record.batches:,} batches; {record.read_tokens:,} tokens read and "
-        f"{record.written_tokens:,} written by each arm. Lengths are the run's, with {tokens}.",
-        timing_words(record.conditions),
+        f"{record.written_tokens:,} written by each arm. Lengths are the run's, with {tokens} of "
+        f"the shape {made.model}.",
+        timing_words(made),
     )
 
 

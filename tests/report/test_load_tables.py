@@ -270,7 +270,7 @@ def test_replayed_cells_and_sentences_by_hand():
     assert block.notes[0] == (
         "1,200 requests of tiny in run quick-tiny, suite quick: 1,150 scored, 50 written, in the "
         "run's 75 batches; 20,000 tokens read and 777 written by each arm. Lengths are the run's, "
-        "with made-up tokens and random weights."
+        "with made-up tokens and random weights of the shape small."
     )
 
 
