@@ -250,6 +250,7 @@ def test_whole_batches_are_drawn_until_there_are_enough_requests():
     batches = [RecordedBatch(scored=(ScoredRow(size, (1, 1)),)) for size in range(1, 21)]
     assert draw_batches(batches, None, 0) == tuple(batches)
     assert draw_batches(batches, 1000, 0) == tuple(batches)
+    assert sum(batch.requests for batch in draw_batches(batches, 8, 0)) == 8
     some = draw_batches(batches, 7, 0)
     assert sum(batch.requests for batch in some) == 8
     sizes = [batch.scored[0].context_len for batch in some]
