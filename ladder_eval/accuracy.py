@@ -89,7 +89,11 @@ class Scorer:
             return driver
 
         driver, name = self.driver, model.name
-        with self.folder.requests(name) as log, self.terminal.scoring(name) as progress:
+        with (
+            self.folder.requests(name) as log,
+            self.folder.batches(name) as batches,
+            self.terminal.scoring(name) as progress,
+        ):
             lm = LadderLM(
                 identity=arm.identity(self.execution),
                 load=load,
@@ -102,6 +106,7 @@ class Scorer:
                 progress=progress,
                 seed=self.seed,
                 think_end_token=self.think_end_token,
+                batches=batches,
             )
             result = run_suite(lm, self.tasks, self.prompting, self.programs)
             cut_bytes = log.cut_bytes

@@ -1,7 +1,7 @@
 """The job of `bench`: residuals of one shape in every setting that was asked for."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,11 +19,14 @@ from ladder_eval.distributed.symmetric_memory import why_unavailable
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
+from ladder_eval.load import Job, jobs, time_jobs
+from ladder_eval.load import warnings_of as load_warnings
 from ladder_eval.models.choice import with_residual
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.hub_id import find_place, place_name
 from ladder_eval.models.selection import peek
 from ladder_eval.report.tables import markdown
+from ladder_eval.results.load_records import LoadRecord, ReplayRecord
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import SpeedRecord, Workload
 from ladder_eval.results.store import RunFolder
@@ -36,6 +39,9 @@ from ladder_eval.terminal import Terminal
 from ladder_eval.timing import Setting, time_settings, warnings_of, why_not
 
 SUITE = "bench"
+
+TimedRecord = SpeedRecord | LoadRecord | ReplayRecord
+"""What one setting gives."""
 
 # GPUs of one server, as the paper has them.
 _EMULATED_TP_SIZE = 8
@@ -53,23 +59,30 @@ def bench(options: BenchOptions, terminal: Terminal) -> tuple[RunResult, Path]:
         LadderEvalError: with one sentence that says what to do.
     """
     watch = Stopwatch()
-    arms, settings = _whole_arms(options), _settings(options)
+    arms, asked = _whole_arms(options), jobs(options, _links(options))
+    settings = [job.setting for job in asked] or _settings(options)
     planned = _planned(options, arms, settings)
     for sentence in planned.skipped:
         terminal.say(sentence)
-    records: list[SpeedRecord] = []
+    records: list[TimedRecord] = []
     name = f"{SUITE}-{planned.parts[0].subject.name}-{watch.stamp}"
     with RunFolder.open(options.output_dir / name) as folder:
         for part in planned.parts:
             with _team(part) as team:
-                for record in time_settings(
-                    part.subject, part.settings, part.execution, Driver(team), folder, terminal
-                ):
+                for record in _timed(part, asked, Driver(team), folder, terminal):
                     records.append(record)
-                    result = _result(name, watch, records, planned.skipped)
+                    result = _result(name, options.seed, watch, records, planned.skipped)
                     folder.write_text("report.md", markdown(result))
                     folder.write_result(result)
     return result, folder.path
+
+
+def _timed(
+    part: Part, asked: Sequence[Job], driver: Driver, folder: RunFolder, terminal: Terminal
+) -> Iterator[TimedRecord]:
+    if asked:
+        return time_jobs(part.subject, asked, part.execution, driver, folder, terminal)
+    return time_settings(part.subject, part.settings, part.execution, driver, folder, terminal)
 
 
 def _planned(
@@ -209,20 +222,28 @@ def _candidates(options: BenchOptions, own: ModelConfig) -> dict[str, ModelConfi
 
 
 def _result(
-    name: str, watch: Stopwatch, records: Sequence[SpeedRecord], skipped: Sequence[str]
+    name: str,
+    seed: int,
+    watch: Stopwatch,
+    records: Sequence[TimedRecord],
+    skipped: Sequence[str],
 ) -> RunResult:
-    last = records[-1]
+    last = records[-1] if isinstance(records[-1], SpeedRecord) else records[-1].conditions
+    speed = tuple(each for each in records if isinstance(each, SpeedRecord))
+    others = [each for each in records if not isinstance(each, SpeedRecord)]
     return RunResult(
         run_id=name,
         suite=SUITE,
         limit=None,
-        seed=0,
+        seed=seed,
         baseline=_BASELINE,
         provenance=watch.provenance(torch.device(last.device), last.peak_memory_bytes),
         models=(),
         tasks=(),
         scores=(),
         comparisons=(),
-        speed=tuple(records),
-        warnings=(*warnings_of(records), *skipped),
+        speed=speed,
+        load=tuple(each for each in others if isinstance(each, LoadRecord)),
+        replay=tuple(each for each in others if isinstance(each, ReplayRecord)),
+        warnings=(*warnings_of(speed), *load_warnings(others), *skipped),
     )

@@ -21,6 +21,11 @@ ALL_REDUCES = (GROUP, "one-shot", "two-shot")
 DEFAULT_RATIO = 0.5
 DEFAULT_BANDWIDTH = 100e9
 DEFAULT_ROUNDS = 9
+# A load takes as long as its requests take to come.
+DEFAULT_LOAD_ROUNDS = 2
+DEFAULT_REQUESTS = 100
+
+_DEFAULT_BATCH_SIZE, _DEFAULT_PROMPT_LEN, _DEFAULT_OUTPUT_LEN = (1,), (128,), (16,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +45,10 @@ class BenchOptions:
         batch_size: Rows.
         prompt_len: Tokens in.
         output_len: Tokens out.
+        arrivals: Rates of open loads in requests a second, in place of single generations.
+        replay: Folder of an accuracy run whose requests are timed, or give a load its lengths.
+        requests: How many arrive, 100 by default, or are replayed, by default all.
+        seed: Of the arrivals, and of what is drawn from a run.
         link: virtual or real; by default virtual on CPUs, real on GPUs; emulated ranks have none.
         all_reduce: What sums real messages: the own backend of the group (NCCL, Gloo), or
             kernels on symmetric memory, one-shot or two-shot; by default group.
@@ -65,9 +74,13 @@ class BenchOptions:
     emulate: bool = False
     skew_us: float | None = None
     tp: tuple[int, ...] = ()
-    batch_size: tuple[int, ...] = (1,)
-    prompt_len: tuple[int, ...] = (128,)
-    output_len: tuple[int, ...] = (16,)
+    batch_size: tuple[int, ...] = _DEFAULT_BATCH_SIZE
+    prompt_len: tuple[int, ...] = _DEFAULT_PROMPT_LEN
+    output_len: tuple[int, ...] = _DEFAULT_OUTPUT_LEN
+    arrivals: tuple[float, ...] = ()
+    replay: Path | None = None
+    requests: int | None = None
+    seed: int = 0
     link: str | None = None
     all_reduce: tuple[str, ...] = ()
     link_mode: str = "serial"
@@ -86,7 +99,7 @@ class BenchOptions:
         for name in ("tp", "batch_size", "prompt_len", "output_len"):
             if min(getattr(self, name), default=1) < 1:
                 raise UsageError(f"{_flag(name)} takes whole numbers from 1, such as 1,8.")
-        for name in ("layers", "rounds"):
+        for name in ("layers", "rounds", "requests"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise UsageError(f"{_flag(name)} {getattr(self, name)} must be 1 or more.")
         if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
@@ -95,6 +108,7 @@ class BenchOptions:
             raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
         self._require_link()
         self._require_emulation()
+        self._require_load()
 
     def _require_link(self) -> None:
         if self.link not in (None, *LINKS):
@@ -127,6 +141,22 @@ class BenchOptions:
         if self.emulate and 1 in self.tp:
             raise UsageError("A rank alone sends nothing; give --emulate a --tp of 2 or more.")
 
+    def _require_load(self) -> None:
+        if not all(0 < rate < math.inf for rate in self.arrivals):
+            raise UsageError("--arrivals takes numbers above 0, requests a second, such as 0.5,2.")
+        if not self.arrivals and self.replay is None:
+            if self.requests is not None:
+                raise UsageError("--requests arrive or are replayed; add --arrivals or --replay.")
+            return
+        if self.emulate:
+            raise UsageError("Loads and replays are timed on all ranks; drop --emulate.")
+        if self.replay is None:
+            return
+        if (self.prompt_len, self.output_len) != (_DEFAULT_PROMPT_LEN, _DEFAULT_OUTPUT_LEN):
+            raise UsageError("A run's requests have lengths; drop --prompt-len and --output-len.")
+        if not self.arrivals and self.batch_size != _DEFAULT_BATCH_SIZE:
+            raise UsageError("A replay has the batches of its run; drop --batch-size.")
+
 
 def bench_options(given: Mapping[str, Any]) -> BenchOptions:
     """Options from the command line, where lists are texts such as `1,8`.
@@ -140,6 +170,8 @@ def bench_options(given: Mapping[str, Any]) -> BenchOptions:
     for name, (convert, wanted) in _LISTS.items():
         if name in values:
             values[name] = _list(name, values[name], convert, wanted)
+    if "arrivals" in values:
+        values.setdefault("rounds", DEFAULT_LOAD_ROUNDS)
     return BenchOptions(**(grid_lists(values.get("grid")) | values))
 
 
@@ -150,6 +182,7 @@ _LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "batch_size": (int, "whole numbers"),
     "prompt_len": (int, "whole numbers"),
     "output_len": (int, "whole numbers"),
+    "arrivals": (float, "numbers"),
     "latency_us": (float, "numbers"),
     "latency_ratio": (float, "numbers"),
 }

@@ -104,12 +104,12 @@ def time_settings(
         terminal: What the user sees.
     """
     start = time.perf_counter()
-    possible = dict.fromkeys(_possible(setting, subject, execution) for setting in settings)
-    terminal.say(_plan(subject, list(possible), execution))
+    able = dict.fromkeys(possible(setting, subject, execution) for setting in settings)
+    terminal.say(plan(subject, execution, _work(list(able)), settings[0]))
     loaded = LoadedSubject.load(driver, subject, execution.torch_dtype)
-    with terminal.rounds(sum(setting.rounds for setting in possible)) as progress:
-        for setting in possible:
-            conditions = _conditions(subject, setting, execution, driver)
+    with terminal.rounds(sum(setting.rounds for setting in able)) as progress:
+        for setting in able:
+            conditions = conditions_of(subject, setting, execution, driver)
 
             def keep(each: Round, conditions: dict[str, object] = conditions) -> None:
                 folder.append_line(ROUNDS_NAME, json.dumps(conditions | {"round": asdict(each)}))
@@ -146,14 +146,17 @@ def warnings_of(records: Sequence[SpeedRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _possible(setting: Setting, subject: Subject, execution: Execution) -> Setting:
-    """Only ranks have messages; over a modelled wire those on CPUs can send them, or one alone."""
+def possible(setting: Setting, subject: Subject, execution: Execution) -> Setting:
+    """The setting, with what it asks of a link that can be had.
+
+    Only ranks have messages; over a modelled wire those on CPUs can send them, or one alone.
+    """
     free = execution.device.type == "cpu" or subject.emulation is not None
     modelled = execution.tp_size > 1 and free
     return setting if modelled else replace(setting, link=None)
 
 
-def _conditions(
+def conditions_of(
     subject: Subject, setting: Setting, execution: Execution, driver: Driver
 ) -> dict[str, object]:
     """What a round's line says beside its times."""
@@ -172,20 +175,28 @@ def _conditions(
     }
 
 
-def _plan(subject: Subject, settings: Sequence[Setting], execution: Execution) -> str:
-    """What will be timed, in a line."""
-    config, whole, first = subject.config, subject.whole, settings[0]
+def _work(settings: Sequence[Setting]) -> str:
+    if len(settings) > 1:
+        return f"{len(settings)} settings"
+    work = settings[0].workload
+    return f"batch_size {work.batch_size}, prompt {work.prompt_len}, output {work.output_len}"
+
+
+def plan(subject: Subject, execution: Execution, work: str, first: Setting) -> str:
+    """What will be timed, in a line.
+
+    Args:
+        subject: What fits in memory.
+        execution: Where.
+        work: What it does there, in words.
+        first: The first of the settings, which all have its rounds and its limit.
+    """
+    config, whole = subject.config, subject.whole
     left = ""
     if config.num_hidden_layers != whole.num_hidden_layers:
         left = f" on {config.num_hidden_layers} of {whole.num_hidden_layers} layers,"
     if config.vocab_size != whole.vocab_size:
         left += f" with a vocabulary of {config.vocab_size} of {whole.vocab_size},"
-    work = first.workload
-    what = (
-        f"{len(settings)} settings"
-        if len(settings) > 1
-        else f"batch_size {work.batch_size}, prompt {work.prompt_len}, output {work.output_len}"
-    )
     verb, where = "Timing", f"tp_size {execution.tp_size}"
     if subject.emulation is not None:
         verb, where = "Emulating", f"rank {subject.emulation.rank} of {execution.tp_size}"
@@ -193,5 +204,5 @@ def _plan(subject: Subject, settings: Sequence[Setting], execution: Execution) -
     limit = f", at most {first.minutes:g} min" if first.minutes else ""
     return (
         f"{verb} {' and '.join(subject.arms)}, {weights},{left} {where}, "
-        f"{execution.dtype} on {execution.device}: {what}, {first.rounds} rounds{limit}."
+        f"{execution.dtype} on {execution.device}: {work}, {first.rounds} rounds{limit}."
     )

@@ -28,6 +28,7 @@ def test_nothing_given_is_the_defaults():
     assert (options.latency_us, options.latency_ratio) == ((), ())
     assert (options.emulate, options.skew_us) == (False, None)
     assert (options.rounds, options.max_minutes) == (9, None)
+    assert (options.arrivals, options.replay, options.requests, options.seed) == ((), None, None, 0)
     assert (options.dtype, options.device) == (None, None)
     assert options.output_dir == Path("runs")
 
@@ -42,6 +43,7 @@ def test_nothing_given_is_the_defaults():
         ("batch_size", "1,8,1,8", (1, 8)),  # nothing is timed twice
         ("prompt_len", "16,1024", (16, 1024)),
         ("output_len", " 1 ", (1,)),
+        ("arrivals", "0.5, 2,1e1", (0.5, 2, 10)),
         ("latency_us", "0,2.5,1e3", (0, 2.5, 1000)),
         ("latency_ratio", "0.5,2", (0.5, 2)),
     ],
@@ -63,6 +65,9 @@ def test_what_is_no_list_is_taken_as_it_is():
         "dtype": "bfloat16",
         "device": "cuda:1",
         "output_dir": Path("elsewhere"),
+        "replay": Path("runs/quick"),
+        "requests": 12,
+        "seed": 5,
     }
     assert bench_options(given) == BenchOptions(**given)
 
@@ -147,3 +152,49 @@ def test_all_reduces_are_of_real_messages():
         bench_options({"link": "real", "all_reduce": "tree"})
     with pytest.raises(UsageError, match="--all-reduce is of real messages; give --link real"):
         bench_options({"link": "virtual", "all_reduce": "group"})
+
+
+def test_loads_have_fewer_rounds_unless_they_are_asked_for():
+    assert bench_options({"arrivals": "1"}).rounds == 2
+    assert bench_options({"arrivals": "1", "rounds": 9}).rounds == 9
+    assert bench_options({"replay": Path("runs/quick")}).rounds == 9
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"arrivals": "0"},
+            "--arrivals takes numbers above 0, requests a second, such as 0.5,2.",
+        ),
+        (
+            {"arrivals": "1,inf"},
+            "--arrivals takes numbers above 0, requests a second, such as 0.5,2.",
+        ),
+        ({"arrivals": "often"}, "--arrivals takes numbers with commas, not 'often'."),
+        ({"requests": 5}, "--requests arrive or are replayed; add --arrivals or --replay."),
+        ({"arrivals": "1", "requests": 0}, "--requests 0 must be 1 or more."),
+        (
+            {"arrivals": "1", "emulate": True},
+            "Loads and replays are timed on all ranks; drop --emulate.",
+        ),
+        (
+            {"replay": Path("a"), "emulate": True},
+            "Loads and replays are timed on all ranks; drop --emulate.",
+        ),
+        (
+            {"replay": Path("a"), "output_len": "2"},
+            "A run's requests have lengths; drop --prompt-len and --output-len.",
+        ),
+        (
+            {"replay": Path("a"), "arrivals": "1", "prompt_len": "2"},
+            "A run's requests have lengths; drop --prompt-len and --output-len.",
+        ),
+        (
+            {"replay": Path("a"), "batch_size": "4"},
+            "A replay has the batches of its run; drop --batch-size.",
+        ),
+    ],
+)
+def test_loads_that_make_no_sense_are_one_sentence(given, sentence):
+    assert refused(**given) == sentence

@@ -24,7 +24,7 @@ from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.options import RunOptions
 from ladder_eval.results import provenance
 from ladder_eval.results.records import POOLED
-from ladder_eval.results.store import RunFolder, read_result, read_samples
+from ladder_eval.results.store import RunFolder, read_batches, read_result, read_samples
 from ladder_eval.run import run
 
 LAST_TWO = ResidualChoice(ladder_layers=2)
@@ -264,7 +264,7 @@ def test_interrupted_run_goes_on_where_it_stopped(finished, options, stop_after)
 def test_torn_answers_are_scored_anew_and_told(options):
     with pytest.raises(KeyboardInterrupt):
         run(options, Quiet(stop_after=2))
-    (log,) = options.output_dir.rglob("*.jsonl")
+    (log,) = options.output_dir.rglob("requests/*.jsonl")
     with log.open("ab") as file:
         file.write(b'{"key":"half')
     result, _ = run(options, Quiet())
@@ -272,6 +272,20 @@ def test_torn_answers_are_scored_anew_and_told(options):
         "tiny: the last 12 bytes of recorded answers were torn and were scored anew.",
     )
     assert result.models[0].scored_requests + result.models[0].reused_requests == REQUESTS
+
+
+def test_the_lengths_of_a_run_that_went_on_are_complete(options):
+    with pytest.raises(KeyboardInterrupt):
+        run(options, Quiet(stop_after=2))
+    result, folder = run(options, Quiet())
+    for model in result.models:
+        batches = read_batches(folder, model.name)
+        assert sum(batch.requests for batch in batches) == REQUESTS
+        tokens = sum(row.prompt_len for batch in batches for row in batch.rows)
+        # The first model's first batches are of the run that was stopped.
+        assert tokens == result.models[1].scored_tokens
+        # A row is a document here, and a batch has eight of them.
+        assert [len(batch.rows) for batch in batches] == [8] * 6 + [2]
 
 
 def other_dtype(options, _):

@@ -1,5 +1,6 @@
 """`bench`: time residuals with random weights."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,6 +42,19 @@ def bench(
     batch_size: Annotated[str | None, typer.Option(help="Rows.", show_default="1")] = None,
     prompt_len: Annotated[str | None, typer.Option(help="Tokens in.", show_default="128")] = None,
     output_len: Annotated[str | None, typer.Option(help="Tokens out.", show_default="16")] = None,
+    arrivals: Annotated[
+        str | None, typer.Option(help="Serve requests that come at these rates a second.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Time the requests of this accuracy run's folder.")
+    ] = None,
+    requests: Annotated[
+        int | None,
+        typer.Option(help="How many come, or are replayed.", show_default="100; of a run all"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of arrivals and of what is drawn.", show_default="0")
+    ] = None,
     link: Annotated[
         str | None, typer.Option(help="virtual or real.", show_default="virtual on CPUs")
     ] = None,
@@ -65,7 +79,7 @@ def bench(
         typer.Option(help="Bandwidth of the virtual link in GB/s.", show_default="100"),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Rounds of each combination.", show_default="9")
+        int | None, typer.Option(help="Rounds of each combination.", show_default="9; of loads 2")
     ] = None,
     max_minutes: Annotated[
         float | None, typer.Option(help="Begin no further round that would end later.")

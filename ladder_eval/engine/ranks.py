@@ -31,6 +31,7 @@ from ladder_eval.engine.timing import (
     keep_freed_memory,
     matmul_flops_per_second,
     time_generation,
+    time_texts,
     watched_blocks,
     watched_layers,
 )
@@ -176,6 +177,22 @@ class Rank:
             seconds = time_generation(model, workload, cached)
         return Timing(seconds=seconds, blocks=tuple(self._team.gather(blocks)))
 
+    def write(
+        self, arm: str, prompt_lens: Sequence[int], output_lens: Sequence[int], wire: Wire | None
+    ) -> tuple[float, ...]:
+        """As `time_texts` with an arranged residual, over a modelled wire or by real messages."""
+        return time_texts(self._arm(arm, wire), prompt_lens, output_lens)
+
+    def score_as(self, arm: str, batch: Batch, wire: Wire | None) -> float:
+        """The moment, by `perf_counter`, at which an arranged residual has scored a batch."""
+        score_batch(self._arm(arm, wire), batch)  # its answers are numbers on the host
+        return perf_counter()
+
+    def _arm(self, name: str, wire: Wire | None) -> Transformer:
+        if wire is not None and isinstance(self._link, VirtualLink):
+            self._link.use(wire)
+        return self._arms[name]
+
     def _time_emulated(self, model: Transformer, workload: Workload, *, watched: bool) -> Timing:
         if watched:
             with watched_blocks(model) as blocks:
@@ -288,6 +305,18 @@ class Driver:
         """As `Rank.trace`."""
         found: list[RankTrace] = self._everywhere("trace", arm, workload, wire)
         return found
+
+    def write(
+        self, arm: str, prompt_lens: Sequence[int], output_lens: Sequence[int], wire: Wire | None
+    ) -> tuple[float, ...]:
+        """As `Rank.write`."""
+        moments: tuple[float, ...] = self._everywhere("write", arm, prompt_lens, output_lens, wire)
+        return moments
+
+    def score_as(self, arm: str, batch: Batch, wire: Wire | None) -> float:
+        """As `Rank.score_as`."""
+        moment: float = self._everywhere("score_as", arm, batch, wire)
+        return moment
 
     def copied_bytes_per_second(self) -> float:
         """As `Rank.copied_bytes_per_second`."""

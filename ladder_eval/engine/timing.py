@@ -5,7 +5,7 @@ Rank 0's clock is enough: a token exists only when all ranks have sent their par
 
 import ctypes
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,8 +67,7 @@ def time_generation(model: Transformer, workload: Workload, cached: int = 0) -> 
     """
     device = model.embed_tokens.weight.device
     shape = (workload.batch_size, workload.prompt_len)
-    generator = torch.Generator().manual_seed(_SEED)
-    prompt = torch.randint(model.config.vocab_size, shape, generator=generator).to(device)
+    prompt = _made_up(model, shape)
     cache = model.new_cache(
         workload.batch_size, cached + workload.prompt_len + workload.output_len - 1
     )
@@ -78,6 +77,29 @@ def time_generation(model: Transformer, workload: Workload, cached: int = 0) -> 
         start = _now(device)
         tokens = decode(model, prompt, cache, partial(most_likely, model))
         return tuple(_now(device) - start for _ in islice(tokens, workload.output_len))
+
+
+def time_texts(
+    model: Transformer, prompt_lens: Sequence[int], output_lens: Sequence[int]
+) -> tuple[float, ...]:
+    """Moments, by `perf_counter`, at which the rows of a batch have a token more, [steps].
+
+    All ranks call this together. Nobody meets first: the clock is that of who asks, and runs on. A
+    row that has all of its tokens is computed on until the longest has, and nobody looks at it.
+
+    Args:
+        model: One rank's part of a model.
+        prompt_lens: Tokens of each prompt, [batch]; prompts are made up and padded on the right.
+        output_lens: Tokens to write after each, [batch].
+    """
+    device, steps = model.embed_tokens.weight.device, max(output_lens)
+    prompts = _made_up(model, (len(prompt_lens), max(prompt_lens)))
+    even = len(set(prompt_lens)) == 1
+    lengths = None if even else torch.tensor(prompt_lens, device=device)
+    cache = model.new_cache(len(prompt_lens), prompts.shape[1] + steps - 1)
+    with _undisturbed():
+        tokens = decode(model, prompts, cache, partial(most_likely, model), lengths)
+        return tuple(_now(device) for _ in islice(tokens, steps))
 
 
 @contextmanager
@@ -222,6 +244,13 @@ def _marked(
         return result
 
     return marked
+
+
+def _made_up(model: Transformer, shape: tuple[int, int]) -> torch.Tensor:
+    """Token ids, [batch, prompt_len], the same on all ranks."""
+    generator = torch.Generator().manual_seed(_SEED)
+    ids = torch.randint(model.config.vocab_size, shape, generator=generator)
+    return ids.to(model.embed_tokens.weight.device)
 
 
 def _now(device: torch.device) -> float:

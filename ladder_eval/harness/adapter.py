@@ -52,6 +52,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         max_gen_toks: Most tokens to generate where a task doesn't say.
         think_end_token: What closes a reasoning model's thoughts; empty where it has none.
         chat_template_args: More arguments of the tokenizer's chat template.
+        batches: Where it is recorded what was computed together, and how long it was.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         max_gen_toks: int = DEFAULT_MAX_GEN_TOKS,
         think_end_token: str = "",
         chat_template_args: Mapping[str, Any] | None = None,
+        batches: RequestLog | None = None,
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
@@ -87,6 +89,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
             progress=progress,
             vocab_size=vocab_size,
             decode=lambda ids: str(tokenizer.decode(list(ids))),
+            batches=batches,
         )
         self._spot_checks: dict[str, ScoringRequest] = {}
         self._adds_bos = self._starts_with_bos(tokenizer.encode("text"))

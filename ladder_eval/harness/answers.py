@@ -4,13 +4,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
-from ladder_eval.engine.batching import Batch, ScoringRequest
+from ladder_eval.engine.batching import Batch, ScoringRequest, pack
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, count_tokens, score
 from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.harness.stopping import TextEnd
+from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow, WrittenText, batch_key
 from ladder_eval.results.requests import Answer, RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
@@ -71,6 +72,9 @@ class Kind(Protocol[Asked_contra]):
     ) -> Iterator[tuple[dict[int, Answer], int, int]]:
         """Answers by index, tokens computed, and how much of the cost that is; a batch each."""
 
+    def lengths(self, requests: Sequence[Asked_contra], answers: Sequence[Answer]) -> RecordedBatch:
+        """How long the requests of a batch were, and their answers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
@@ -102,6 +106,17 @@ class Scoring:
                 i: [a.logprob, a.is_greedy] for i, a in batch.answers.items()
             }
             yield answers, batch.tokens, batch.tokens
+
+    def lengths(
+        self, requests: Sequence[ScoringRequest], answers: Sequence[Answer]
+    ) -> RecordedBatch:
+        """As `Kind.lengths`."""
+        return RecordedBatch(
+            scored=tuple(
+                ScoredRow(len(row.context), tuple(len(tokens) for _, tokens in row.branches))
+                for row in pack(requests)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +161,16 @@ class Generating:
             }
             yield answers, batch.tokens, self.cost([requests[i] for i in answers])
 
+    def lengths(self, requests: Sequence[TextRequest], answers: Sequence[Answer]) -> RecordedBatch:
+        """As `Kind.lengths`; the EOS token that ended a text was computed as well."""
+        texts = cast("Sequence[tuple[str, int, str]]", answers)
+        return RecordedBatch(
+            written=tuple(
+                WrittenText(len(request.prompt.prompt), tokens + (ended_by == "eos"))
+                for request, (_, tokens, ended_by) in zip(requests, texts, strict=True)
+            )
+        )
+
 
 class AnswerBook:
     """The answers of one model.
@@ -160,6 +185,7 @@ class AnswerBook:
         progress: Who is told how far the computing has come.
         vocab_size: Number of tokens that the model knows.
         decode: The text of token ids, for messages.
+        batches: Where it is recorded what was computed together, and how long it was.
     """
 
     def __init__(
@@ -171,12 +197,14 @@ class AnswerBook:
         progress: Progress,
         vocab_size: int,
         decode: Callable[[Sequence[int]], str],
+        batches: RequestLog | None = None,
     ) -> None:
         self.tally = Tally()
         self._identity = tuple(identity)
         self._load = load
         self._engine: Engine | None = None
         self._log = log
+        self._batches = batches
         self._progress = progress
         self._vocab_size = vocab_size
         self._decode = decode
@@ -214,6 +242,11 @@ class AnswerBook:
         engine, clock = self._loaded(), time.perf_counter()
         try:
             for answers, tokens, cost in kind.compute(engine, requests):
+                if self._batches is not None:
+                    batch = kind.lengths([requests[i] for i in answers], list(answers.values()))
+                    # Before the answers: computed again after a crash, the batch has the same key.
+                    key = batch_key([keys[i] for i in answers])
+                    self._batches.append({key: batch.as_answer()})
                 self._log.append({keys[i]: answer for i, answer in answers.items()})
                 self.tally.scored_requests += len(answers)
                 self.tally.scored_tokens += tokens

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.words import memory, printed
+from ladder_eval.results.load_records import Conditions, LoadRow, Percentile, ReplayRow
 from ladder_eval.results.records import PublishedRow
 from ladder_eval.results.speed_records import (
     EMULATED,
@@ -17,12 +18,18 @@ from ladder_eval.results.speed_records import (
 )
 
 __all__ = [
+    "arm_words",
     "brief_speed_block",
+    "digits",
     "link_words",
+    "milliseconds",
+    "over_words",
     "published_block",
     "speed_block",
     "speed_conditions",
     "speed_title",
+    "subject_words",
+    "timing_words",
     "with_interval",
 ]
 
@@ -40,7 +47,7 @@ def brief_speed_block(record: SpeedRecord) -> Block:
         columns=("", "ttft ms", "tpot ms", f"{phase}\nspeedup", "interval", "hidden/\nsaved %"),
         rows=tuple(
             (
-                _name(row),
+                arm_words(row),
                 milliseconds(row.prefill.seconds),
                 milliseconds(row.decode.seconds) if row.decode else NOTHING,
                 _value(_main(row).speedup),
@@ -117,8 +124,8 @@ def published_block(rows: Sequence[PublishedRow]) -> Block:
     )
 
 
-def milliseconds(estimate: Estimate) -> str:
-    """A median time in ms with three digits or all before the point."""
+def milliseconds(estimate: Estimate | Percentile) -> str:
+    """A time in ms with three digits or all before the point."""
     value = 1e3 * estimate.value
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -126,29 +133,35 @@ def milliseconds(estimate: Estimate) -> str:
 def speed_title(record: SpeedRecord) -> str:
     """What was timed, with the conditions that no figure may stand without."""
     work = record.workload
-    weights = ", random weights" if record.weights == RANDOM else ""
-    part = f", {_part(record)}" if _part(record) else ""
     kind = "emulated speed" if record.kind == EMULATED else "speed"
+    return (
+        f"{kind}{subject_words(record)}: batch_size {work.batch_size}, prompt {work.prompt_len}, "
+        f"output {work.output_len}"
+    )
+
+
+def subject_words(record: SpeedRecord | Conditions) -> str:
+    """What no title may leave out: random weights, missing layers, ranks and link."""
+    weights = ", random weights" if record.weights == RANDOM else ""
+    part = f", {part_words(record)}" if part_words(record) else ""
     ranks = f"tp_size {record.tp_size}"
     if record.tp_size > 1:
         ranks += f" over {link_words(record.link)}"
-    return (
-        f"{kind}{weights}{part}, {ranks}: batch_size {work.batch_size}, prompt {work.prompt_len}, "
-        f"output {work.output_len}"
-    )
+    return f"{weights}{part}, {ranks}"
 
 
 def link_words(link: LinkRecord) -> str:
     """A link in a few words, such as "the virtual link (serial, 0.5 × block time, 100 GB/s)"."""
     if link.mode is None or link.latency is None or link.bandwidth is None:
         return link.name
-    latency = f"{_digits(1e6 * link.latency)} µs"
+    latency = f"{digits(1e6 * link.latency)} µs"
     if link.latency_ratio is not None:
         latency = f"{link.latency_ratio:g} × block time"
     return f"the {link.name} ({link.mode}, {latency}, {link.bandwidth / 1e9:g} GB/s)"
 
 
-def _name(row: SpeedRow) -> str:
+def arm_words(row: SpeedRow | LoadRow | ReplayRow) -> str:
+    """An arm's name, that of a bound with what it is."""
     return "no-comm (a bound)" if row.role == "bound" else row.arm
 
 
@@ -165,7 +178,7 @@ def _full_row(row: SpeedRow) -> tuple[str, ...]:
     times = (ttft, tpot, itl, e2e_latency, tokens)
     ratios = (prefill_speedup, decode_speedup, e2e_speedup)
     shares = (prefill_comm, decode_comm, bound, efficiency)
-    return (_name(row), row.residual, *times, *ratios, *shares)
+    return (arm_words(row), row.residual, *times, *ratios, *shares)
 
 
 def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:
@@ -182,14 +195,15 @@ def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:
 
 
 def with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
-    """A median with three digits and its interval, in other units by a factor."""
+    """A median and its interval, such as "45.6 [44.1, 47.0]"; of one or two rounds without."""
     if estimate is None:
         return NOTHING
-    value, low, high = (_digits(factor * x) for x in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (digits(factor * x) for x in (estimate.value, estimate.low, estimate.high))
     return value if estimate.rounds < _LEAST_ROUNDS else f"{value} [{low}, {high}]"
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
+    """A number with three digits, or all before the point."""
     text = f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
     return text.rstrip(".").replace("-", "−")
 
@@ -212,7 +226,7 @@ def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
     """A sentence a candidate, and what chance alone does."""
     baseline = next(row for row in record.rows if row.role == "baseline")
     control = _main(next(row for row in record.rows if row.role == "control")).speedup
-    over = _over(record)
+    over = over_words(record)
     sentences = [
         f"{over}{_verdict(row, baseline.arm, control)}"
         for row in record.rows
@@ -225,7 +239,7 @@ def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _over(record: SpeedRecord) -> str:
+def over_words(record: SpeedRecord | Conditions) -> str:
     """What a sentence must not be quoted without."""
     over = f"over the {record.link.name}" if record.link.mode else ""
     if record.kind == EMULATED:
@@ -276,28 +290,35 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _brief_conditions(record: SpeedRecord) -> tuple[str, ...]:
-    rounds = f"{record.rounds}"
-    if record.rounds != record.rounds_asked:
-        rounds += f" of {record.rounds_asked}"
-    part = f"{_part(record)}, " if _part(record) else ""
     emulation = record.emulation
     return (
         *([_emulation(record, emulation)] if emulation else []),
+        timing_words(record),
+        _bandwidth(record),
+    )
+
+
+def timing_words(record: SpeedRecord | Conditions) -> str:
+    """What was timed, over what and how often, in a sentence."""
+    rounds = f"{record.rounds}"
+    if record.rounds != record.rounds_asked:
+        rounds += f" of {record.rounds_asked}"
+    part = f"{part_words(record)}, " if part_words(record) else ""
+    return (
         f"{_link(record)}; {record.dtype} on {record.device}, {record.threads} "
         f"thread{'s' if record.threads > 1 else ''} a rank, heads "
         f"{':'.join(map(str, record.heads_per_rank))}; {part}{_weights(record)}; "
-        f"{rounds} rounds after {record.warm_up} warm-up.",
-        _bandwidth(record),
+        f"{rounds} rounds after {record.warm_up} warm-up."
     )
 
 
 def _emulation(record: SpeedRecord, emulation: EmulationRecord) -> str:
     """What was there, and what stood for the rest."""
-    late = f"{_digits(1e6 * emulation.lateness)} µs"
+    late = f"{digits(1e6 * emulation.lateness)} µs"
     others = (
         "drawn from those of this one"
         if emulation.skew is None
-        else f"normal with a deviation of {_digits(1e6 * emulation.skew)} µs, as given"
+        else f"normal with a deviation of {digits(1e6 * emulation.skew)} µs, as given"
     )
     layers = ""
     if emulation.extrapolated:
@@ -312,7 +333,7 @@ def _emulation(record: SpeedRecord, emulation: EmulationRecord) -> str:
     )
 
 
-def _link(record: SpeedRecord) -> str:
+def _link(record: SpeedRecord | Conditions) -> str:
     link = record.link
     if link.mode is None or link.latency is None or link.bandwidth is None:
         return "No messages" if record.tp_size == 1 else f"Messages by {link.name}"
@@ -320,21 +341,22 @@ def _link(record: SpeedRecord) -> str:
     if link.latency_ratio is not None:
         ratio = f" = {link.latency_ratio:g} × the mean block time"
     return (
-        f"{link.name.capitalize()}, {link.mode}, latency {_digits(1e6 * link.latency)} µs{ratio}, "
+        f"{link.name.capitalize()}, {link.mode}, latency {digits(1e6 * link.latency)} µs{ratio}, "
         f"{link.bandwidth / 1e9:g} GB/s"
     )
 
 
-def _weights(record: SpeedRecord) -> str:
+def _weights(record: SpeedRecord | Conditions) -> str:
     return "random weights" if record.weights == RANDOM else f"weights: {record.weights}"
 
 
-def _part(record: SpeedRecord) -> str:
+def part_words(record: SpeedRecord | Conditions) -> str:
     """What was left out of a model that didn't fit in memory, in words."""
     parts = []
     if record.num_hidden_layers != record.all_hidden_layers:
         layers = f"{record.num_hidden_layers} of {record.all_hidden_layers} layers"
-        extrapolated = record.emulation is not None and record.emulation.extrapolated
+        emulation = record.emulation if isinstance(record, SpeedRecord) else None
+        extrapolated = emulation is not None and emulation.extrapolated
         parts.append(f"extrapolated from {layers}" if extrapolated else layers)
     if record.vocab_size != record.all_vocab_size:
         parts.append(f"a vocabulary of {record.vocab_size} of {record.all_vocab_size}")

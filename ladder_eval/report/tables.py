@@ -15,6 +15,12 @@ from ladder_eval.report.block import NOTHING, Block, transposed
 from ladder_eval.report.comparisons import comparison_blocks
 from ladder_eval.report.gaps import gap_blocks
 from ladder_eval.report.judged import judged_blocks, waiting_sentence
+from ladder_eval.report.load import (
+    brief_load_block,
+    load_block,
+    load_conditions,
+    replay_block,
+)
 from ladder_eval.report.scores import all_scores, average_blocks, metric_words, score_blocks
 from ladder_eval.report.speed import (
     brief_speed_block,
@@ -59,6 +65,7 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
         *([("waiting", waiting_sentence(result))] if result.pending_tasks else []),
     ]
     rows += [("speed", text) for record in result.speed for text in speed_conditions(record)]
+    rows += [("load", text) for load in result.load for text in load_conditions(load)]
     return (*rows, *(("warning", text) for text in result.warnings))
 
 
@@ -68,6 +75,7 @@ def comparison_table(result: RunResult) -> Table:
     shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
     shown += [*judged_blocks(result), *map(brief_speed_block, result.speed)]
     shown += [*map(transposed, gap_blocks(result.speed)), *_published(result)]
+    shown += [*map(brief_load_block, result.load), *map(replay_block, result.replay)]
     for block in shown:
         page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
     page.add_row(Group(*map(Text, _brief_conditions(result))))
@@ -79,7 +87,9 @@ def markdown(result: RunResult) -> str:
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
     scored = (*blocks(result), *average_blocks(result), *judged_blocks(result))
     speed = (*map(speed_block, result.speed), *utilisation_blocks(result.speed))
-    for block in (*scored, *speed, *gap_blocks(result.speed), *_published(result)):
+    timed = (*gap_blocks(result.speed), *map(load_block, result.load))
+    replayed = map(replay_block, result.replay)
+    for block in (*scored, *speed, *timed, *replayed, *_published(result)):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
     parts += ["## Conditions", "\n".join(listed)]

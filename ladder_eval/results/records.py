@@ -12,6 +12,7 @@ from typing import Final
 
 from ladder_eval.errors import RecordError
 from ladder_eval.results.decoding import decode
+from ladder_eval.results.load_records import LoadRecord, ReplayRecord
 from ladder_eval.results.score_records import (
     POOLED,
     Comparison,
@@ -177,6 +178,8 @@ class RunResult:
         scores: Every metric of every model on every task and its parts, after every filter.
         comparisons: Differences per task, and pooled.
         speed: Times of the models, or of a bench's residuals.
+        load: Times of a bench's residuals under load.
+        replay: Times of a bench's residuals with the requests of a run.
         published: What a paper prints for the models; never measured here.
         warnings: What a reader has to know before believing the numbers.
         average_tasks: Names of the tasks that the suite's average is of, evaluated here or not.
@@ -196,6 +199,8 @@ class RunResult:
     scores: tuple[Score, ...]
     comparisons: tuple[Comparison, ...]
     speed: tuple[SpeedRecord, ...] = ()
+    load: tuple[LoadRecord, ...] = ()
+    replay: tuple[ReplayRecord, ...] = ()
     published: tuple[PublishedRow, ...] = ()
     warnings: tuple[str, ...] = ()
     average_tasks: tuple[str, ...] = ()

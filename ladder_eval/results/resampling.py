@@ -15,12 +15,12 @@ from scipy import stats
 from ladder_eval.results.metrics import combine
 from ladder_eval.results.statistics import Interval
 
-__all__ = ["RESAMPLES", "bootstrap", "bootstrap_ratio"]
+__all__ = ["RESAMPLES", "bootstrap", "bootstrap_ratio", "resample"]
 
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES: Final = 1000
-"""Number of samples of documents that are drawn."""
+"""Number of samples that are drawn."""
 
 _SEED: Final = 0
 
@@ -40,7 +40,7 @@ def bootstrap(
     def statistic(counts: Floats) -> Floats:
         return combine(metric, counts @ (values * weights), counts @ weights)
 
-    return _resample(statistic, len(values), confidence, f"bootstrap of documents ({RESAMPLES:,})")
+    return resample(statistic, len(values), confidence, f"bootstrap of documents ({RESAMPLES:,})")
 
 
 def bootstrap_ratio(
@@ -60,18 +60,25 @@ def bootstrap_ratio(
         return above / below
 
     method = f"paired bootstrap of documents ({RESAMPLES:,}, expanded percentiles)"
-    found = _resample(statistic, len(weights), confidence, method)
+    found = resample(statistic, len(weights), confidence, method)
     return found[1] if found else None
 
 
-def _resample(
+def resample(
     statistic: Callable[[Floats], Floats], n: int, confidence: float, method: str
 ) -> tuple[float, Interval] | None:
-    """Standard deviation and percentiles of a statistic of how often each document is drawn.
+    """Standard deviation and percentiles of a statistic of how often each unit is drawn.
 
+    Units are documents, or whatever else is independent; without any spread there is none.
     Plain percentiles are too narrow for few documents. They are expanded as Hesterberg (The
     American Statistician 69, 2015) does: the normal quantile at which they are taken becomes
     sqrt(n / (n - 1)) times that of Student's t.
+
+    Args:
+        statistic: One value a row of [resamples, n], how often each unit was drawn.
+        n: Units.
+        confidence: The interval's coverage.
+        method: What the interval says of itself.
     """
     if n < 2:
         return None

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import os
 import re
 import tempfile
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from ladder_eval.errors import RecordError
 from ladder_eval.results.files import atomic_write
+from ladder_eval.results.recorded_work import RecordedBatch, recorded_batches
 from ladder_eval.results.records import RunResult, from_json, to_json
 from ladder_eval.results.requests import RequestLog
 from ladder_eval.results.samples import SAMPLE_COLUMNS, SAMPLE_SCHEMA
@@ -28,6 +30,7 @@ __all__ = [
     "RunFolder",
     "atomic_write",
     "find_runs",
+    "read_batches",
     "read_result",
     "read_samples",
     "slug",
@@ -38,6 +41,9 @@ RESULT_NAME: Final = "results.json"
 
 SAMPLES_NAME: Final = "samples.parquet"
 """Name of the file with one row per model, document and filter."""
+
+BATCHES_NAME: Final = "batches"
+"""Name of the folder with the lengths of what each model has computed."""
 
 LOCK_NAME: Final = "run.lock"
 
@@ -82,6 +88,10 @@ class RunFolder:
     def requests(self, name: str) -> RequestLog:
         """The log of answers under a name, such as a model's."""
         return RequestLog(self.path / "requests" / f"{slug(name)}.jsonl")
+
+    def batches(self, name: str) -> RequestLog:
+        """The log of what was computed together for the answers under a name."""
+        return RequestLog(self.path / BATCHES_NAME / f"{slug(name)}.jsonl")
 
     def write_result(self, result: RunResult) -> None:
         """Write the result, which makes the folder a run.
@@ -182,6 +192,22 @@ def read_samples(folder: Path) -> pd.DataFrame:
             "use the ladder-eval that wrote it, or run the evaluation again."
         )
     return samples
+
+
+def read_batches(folder: Path, name: str) -> list[RecordedBatch]:
+    """Read what a run has computed together for the answers under a name, in that order.
+
+    Raises:
+        RecordError: If nothing is recorded, or it can't be read.
+    """
+    file = folder / BATCHES_NAME / f"{slug(name)}.jsonl"
+    if folder.is_dir() and not file.is_file():
+        raise RecordError(
+            f"{folder} doesn't say how long the requests of {name} were; "
+            "run the evaluation again, in a new folder."
+        )
+    with _reading(file):
+        return recorded_batches(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -1,1 +1,1 @@
-"""How fast a residual is: interleaved rounds on real ranks, and the bound that dependencies set."""
+"""How fast a residual is: interleaved rounds on ranks, loads, and the bound of dependencies."""

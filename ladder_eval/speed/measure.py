@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TypeVar
 
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.wire import Wire
@@ -19,6 +20,8 @@ from ladder_eval.engine.timing import BlockSeconds, LayerSeconds, Timing
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Trial, Workload
 from ladder_eval.speed.simulation import simulate
+
+AnyRound = TypeVar("AnyRound")
 
 # Tokens for which decoding is timed to find the latency that a ratio stands for.
 _CALIBRATION_TOKENS = 5
@@ -79,6 +82,11 @@ class Measurement:
     all_reduce: str | None = None
     deadline: float = float("inf")
 
+    @property
+    def carrier(self) -> str | None:
+        """What carries messages, as `Driver.arrange` calls it."""
+        return self.all_reduce if self.link is None else VIRTUAL
+
 
 def measure(driver: Driver, what: Measurement, message_bytes: int) -> Iterator[Round]:
     """Warm up, then time round after round.
@@ -88,7 +96,7 @@ def measure(driver: Driver, what: Measurement, message_bytes: int) -> Iterator[R
         what: What to time.
         message_bytes: Size of the prompt's messages, the largest.
     """
-    driver.arrange(what.arms, what.all_reduce if what.link is None else VIRTUAL, message_bytes)
+    driver.arrange(what.arms, what.carrier, message_bytes)
 
     def round_of(number: int) -> Round:
         return _round(driver, what, number, message_bytes)
@@ -97,8 +105,8 @@ def measure(driver: Driver, what: Measurement, message_bytes: int) -> Iterator[R
 
 
 def in_rounds(
-    driver: Driver, what: Measurement, round_of: Callable[[int], Round]
-) -> Iterator[Round]:
+    driver: Driver, what: Measurement, round_of: Callable[[int], AnyRound]
+) -> Iterator[AnyRound]:
     """Warm up, then make round after round for as long as the deadline allows.
 
     Args:
@@ -125,7 +133,7 @@ def _warm_up(driver: Driver, what: Measurement) -> None:
 
 def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -> Round:
     copied, multiplied = driver.copied_bytes_per_second(), driver.matmul_flops_per_second()
-    wire = _wire(driver, what)
+    wire = wire_of(driver, what)
     order = order_of(what.arms, number)
     # Only without communication is a block's time its computing alone.
     timings = {
@@ -156,7 +164,7 @@ def order_of(arms: Mapping[str, ModelConfig], number: int) -> list[str]:
     return list(arms) if number % 2 else list(arms)[::-1]
 
 
-def _wire(driver: Driver, what: Measurement) -> Wire | None:
+def wire_of(driver: Driver, what: Measurement) -> Wire | None:
     """The link of a round, after a look at what a block takes now.
 
     The look is taken in any case: it brings the weights back that the copy has driven out.

@@ -33,7 +33,9 @@ from ladder_eval.speed.trace import trace_arms, wire_of, with_gaps
 from ladder_eval.speed.work import work_of
 
 NO_COMM = "no-comm"
-_WARM_UP = 1
+
+WARM_UP = 1
+"""Short generations of each arm before the first round."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,16 +156,7 @@ class LoadedSubject:
             keep: Called with each round before the next, to write it down.
             all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         """
-        what = Measurement(
-            arms=self.subject.all_arms(),
-            baseline=self.subject.baseline,
-            bound=NO_COMM,
-            workload=workload,
-            link=link,
-            rounds=rounds,
-            all_reduce=all_reduce,
-            deadline=deadline,
-        )
+        what = self.measurement(workload, link, rounds, deadline, all_reduce)
         tokens = workload.batch_size * workload.prompt_len
         message_bytes = tokens * self.subject.config.hidden_size * self.dtype.itemsize
         made = []
@@ -174,6 +167,26 @@ class LoadedSubject:
         if emulation is not None and self.subject.is_extrapolated:
             made = [extrapolated(each, what.arms, emulation.whole) for each in made]
         return self._record(what, made)
+
+    def measurement(
+        self,
+        workload: Workload,
+        link: Link | None,
+        rounds: int,
+        deadline: float,
+        all_reduce: str | None = None,
+    ) -> Measurement:
+        """All arms of the subject, with this work; arguments are those of `time`."""
+        return Measurement(
+            arms=self.subject.all_arms(),
+            baseline=self.subject.baseline,
+            bound=NO_COMM,
+            workload=workload,
+            link=link,
+            rounds=rounds,
+            all_reduce=all_reduce,
+            deadline=deadline,
+        )
 
     def _rounds(self, what: Measurement, message_bytes: int) -> Iterator[Round]:
         emulation = self.subject.whole_emulation()
@@ -210,7 +223,12 @@ class LoadedSubject:
             weights=self.subject.weights,
             workload=what.workload,
             tp_size=team.tp.size,
-            link=_link_record(what.link, link_name, what.all_reduce or team.backend, rounds),
+            link=link_record(
+                what.link,
+                link_name,
+                what.all_reduce or team.backend,
+                [each.latency for each in rounds],
+            ),
             device=str(team.device),
             dtype=str(self.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
@@ -222,7 +240,7 @@ class LoadedSubject:
             kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
             weight_bytes_per_rank=tuple(self.weight_bytes),
             peak_memory_bytes=tuple(self.driver.peak_device_memory()),
-            warm_up=_WARM_UP,
+            warm_up=WARM_UP,
             rounds=len(rounds),
             rounds_asked=what.rounds,
             attention_seconds=attention,
@@ -277,13 +295,23 @@ def _emulation_record(subject: Subject, rounds: Sequence[Round]) -> EmulationRec
     )
 
 
-def _link_record(link: Link | None, name: str, backend: str, rounds: Sequence[Round]) -> LinkRecord:
+def link_record(
+    link: Link | None, name: str, backend: str, latencies: Sequence[float | None]
+) -> LinkRecord:
+    """What carried the messages of all rounds.
+
+    Args:
+        link: The modelled link; None for real messages.
+        name: What a modelled link is called.
+        backend: What carries real ones.
+        latencies: Of a modelled link, the latency of each round.
+    """
     if link is None:
         return LinkRecord(name=backend, mode=None, latency=None, latency_ratio=None, bandwidth=None)
     return LinkRecord(
         name=name,
         mode=link.mode,
-        latency=statistics.median(r.latency for r in rounds if r.latency is not None),
+        latency=statistics.median(each for each in latencies if each is not None),
         latency_ratio=link.ratio,
         bandwidth=link.bandwidth,
     )

@@ -13,6 +13,7 @@ from ladder_eval.engine import timing
 from ladder_eval.engine.timing import (
     copied_bytes_per_second,
     time_generation,
+    time_texts,
     watched_blocks,
     watched_layers,
 )
@@ -236,3 +237,35 @@ def test_layers_last_until_the_next_and_the_last_until_its_end(model, clock):
     with watched_layers(model) as again:
         pass
     assert again == []
+
+
+def test_texts_have_a_moment_a_token_on_the_clock_of_who_asks(model, clock):
+    make_slow(model, clock)
+    clock.now = 500.0
+    # All blocks of a forward take 1 + 2 + 11 + 12 + 21 + 22 = 69 seconds.
+    assert time_texts(model, [5, 5], [3, 1]) == (569, 638, 707)
+    assert time_texts(model, [4], [1]) == (776,)
+
+
+def test_prompts_of_uneven_lengths_are_padded_and_see_no_padding(model, monkeypatch):
+    seen = []
+    real = model.forward
+
+    def forward(ids, **more):
+        seen.append((tuple(ids.shape), more.get("positions"), more.get("mask")))
+        return real(ids, **more)
+
+    monkeypatch.setattr(model, "forward", forward)
+    assert len(time_texts(model, [6, 2, 4], [2, 3, 1])) == 3
+    assert [shape for shape, *_ in seen] == [(3, 6), (3, 1), (3, 1)]
+    assert seen[1][1].tolist() == [[6], [2], [4]]
+    assert seen[1][2][:, 0, 0].tolist() == [
+        [True] * 7,
+        [True] * 2 + [False] * 4 + [True],
+        [True] * 4 + [False] * 2 + [True],
+    ]
+
+
+def test_texts_are_timed_on_two_ranks_alike():
+    moments = on_ranks(2, lambda tp: time_texts(model_of(tp=tp), [3, 5], [2, 4]))
+    assert [len(each) for each in moments] == [4, 4]

@@ -10,6 +10,8 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 
 from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.models.checkpoint import load_model, read_config
+from ladder_eval.results.recorded_work import ScoredRow, recorded_batches
+from ladder_eval.results.requests import RequestLog
 
 BOS, EOS = 256, 257
 PAIRS = [
@@ -275,3 +277,19 @@ def test_tokens_that_the_model_does_not_know_are_a_sentence(make_lm, ask):
     lm.tokenizer.add_tokens(["<new>"])
     with pytest.raises(CheckpointError, match=r"gives the token 258, .* knows only 258 tokens"):
         ask(lm, [("a", "<new>")])
+
+
+def test_the_lengths_of_each_batch_are_kept(make_lm, ask, tmp_path):
+    with RequestLog(tmp_path / "batches.jsonl") as batches:
+        lm = make_lm(batch_size=3, batches=batches)
+        ask(lm, PAIRS[:3])
+        ask(lm, PAIRS)  # the first three are known
+    first, second = recorded_batches(map(json.loads, lines(tmp_path / "batches.jsonl")))
+    sizes = [[len(token_ids(lm.tokenizer, text)) for text in pair] for pair in PAIRS]
+    (lamp, one), (_, other), (hi, mark), (long, yes), (_, no), (rain, sun) = sizes
+    assert sorted(first.scored, key=lambda row: row.context_len) == [
+        ScoredRow(hi, (mark,)),
+        ScoredRow(lamp, (one, other)),
+    ]
+    # lm-eval moves the space at a context's end into the continuation.
+    assert second.scored == (ScoredRow(long, (yes, no)), ScoredRow(rain - 1, (sun + 1,)))

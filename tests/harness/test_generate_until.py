@@ -13,6 +13,8 @@ from lm_eval.models.huggingface import HFLM
 from ladder_eval.engine.generation import Generated
 from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.models.checkpoint import load_model, read_config
+from ladder_eval.results.recorded_work import recorded_batches
+from ladder_eval.results.requests import RequestLog
 
 BOS, EOS = 256, 257
 PROMPTS = ["Which lamp is it?", "Hi", "x" * 299, "Rain falls. " * 9, "A", "Sun and rain. " * 3]
@@ -274,3 +276,18 @@ def test_missing_and_unfit_chat_templates_are_sentences(make_lm):
         lm.apply_chat_template(TALK, add_generation_prompt=False)
     with pytest.raises(UsageError, match="by name"):
         lm.chat_template("rag")
+
+
+def test_the_lengths_of_each_batch_are_kept(make_lm, write, tmp_path, plain):
+    with RequestLog(tmp_path / "batches.jsonl") as batches:
+        lm = make_lm(batch_size=4, batches=batches)
+        assert write(lm, PROMPTS, max_gen_toks=20) == plain
+        assert write(lm, PROMPTS, max_gen_toks=20) == plain  # nothing is computed again
+    lines = (tmp_path / "batches.jsonl").read_text().splitlines()
+    four, two = recorded_batches(map(json.loads, lines))
+    prompts = sorted((len(lm.tok_encode(prompt)) for prompt in PROMPTS), reverse=True)
+    assert [text.prompt_len for text in (*four.written, *two.written)] == prompts
+    # Of the texts above, one was ended at once and one after 11 tokens; the EOS was computed, too.
+    lengths = sorted(text.output_len for text in (*four.written, *two.written))
+    assert lengths == [1, 12, 20, 20, 20, 20]
+    assert (len(four.written), len(two.written)) == (4, 2)
