@@ -54,9 +54,9 @@ class Driver:
     def perf_counter(self):
         return self.now
 
-    def arrange(self, arms, link_capacity):
+    def arrange(self, arms, carrier, capacity):
         assert list(arms) == TIMED
-        self.capacity = link_capacity
+        self.capacity = capacity
 
     def time(self, arm, workload, wire, *, cached=0, watched=False):
         if watched:
