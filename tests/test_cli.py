@@ -1,5 +1,6 @@
 """The command line: what it prints, and the one sentence for whatever can be put right."""
 
+import io
 import json
 import os
 import re
@@ -180,13 +181,30 @@ def test_report_prints_a_run_again(finished):
 def test_leaderboard_ranks_runs(finished, tmp_path):
     _, folder = finished
     csv = tmp_path / "board.csv"
-    done = invoke("leaderboard", folder.parent, "--csv", csv)
-    assert done.exit_code == 0
+    done = invoke("leaderboard", "export", folder.parent, "--out", csv)
+    assert (done.exit_code, done.stdout) == (0, "")
     assert f"Written to {csv}." in done.stderr
+    assert invoke("leaderboard", "export", folder.parent).stdout == csv.read_text()
     board = pd.read_csv(csv)
     assert sorted(board["model"]) == ["tiny", "tiny-ladder-1_3"]
-    assert all(name in done.stdout for name in board["model"])
     assert board.equals(pd.read_csv(folder / "leaderboard.csv"))
+    shown = invoke("leaderboard", folder.parent)
+    assert shown.exit_code == 0
+    assert all(name in shown.stdout for name in board["model"])
+    assert invoke("leaderboard", "show", folder.parent).stdout == shown.stdout
+
+
+def test_leaderboard_is_filtered(finished):
+    _, folder = finished
+    only = invoke("leaderboard", "export", folder.parent, "--model", "*ladder*", "--by-task")
+    board = pd.read_csv(io.StringIO(only.stdout))
+    assert set(board["model"]) == {"tiny-ladder-1_3"}
+    assert board["task"].tolist() == ["arc_easy", "piqa"]
+    runs = folder.parent
+    assert "is as wanted" in refused("leaderboard", runs, "--kind", "emulated")
+    assert "'fast' is unknown" in refused("leaderboard", runs, "--kind", "fast")
+    assert "no time such as" in refused("leaderboard", runs, "--since", "yesterday")
+    assert "'xls' is unknown" in refused("leaderboard", "export", runs, "--format", "xls")
 
 
 def test_models_are_listed():
@@ -455,7 +473,7 @@ def test_a_leaderboard_without_scored_runs_is_one_sentence(finished, tmp_path):
     only_timed = replace(read_result(finished[1]), **bare)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "results.json").write_text(to_json(only_timed))
-    assert refused("leaderboard", tmp_path, "--csv", tmp_path / "board.csv") == (
+    assert refused("leaderboard", "export", tmp_path, "--out", tmp_path / "board.csv") == (
         f"{tmp_path} holds no scored run; `ladder-eval report` prints a timing."
     )
     assert not (tmp_path / "board.csv").exists()
@@ -478,7 +496,9 @@ def test_damaged_result_is_one_sentence(finished, tmp_path):
 
 def test_leaderboard_that_cannot_be_written_is_one_sentence(finished, tmp_path):
     (tmp_path / "file").touch()
-    done = invoke("leaderboard", finished[1].parent, "--csv", tmp_path / "file" / "board.csv")
+    done = invoke(
+        *("leaderboard", "export", finished[1].parent, "--out", tmp_path / "file" / "board.csv")
+    )
     assert done.exit_code == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("ladder-eval: can't write ")
@@ -535,6 +555,9 @@ print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modu
         ["data", "verify"],
         ["data", "pack"],
         ["report"],
+        ["leaderboard"],
+        ["leaderboard", "export"],
+        ["leaderboard", "import"],
     ],
 )
 def test_every_command_has_help(command):

@@ -96,6 +96,11 @@ def prompt_hash(arguments: Sequence[Sequence[Any]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def hash_of(hashes: Sequence[str]) -> str:
+    """Hash of the hashes of a task's documents or prompts, in their order."""
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+
 def write_lm_eval_layout(
     folder: Path,
     model: str,

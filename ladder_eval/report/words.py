@@ -7,7 +7,7 @@ number never looks like a range or a hyphen.
 from collections.abc import Iterable, Sequence
 
 from ladder_eval.report.block import NOTHING
-from ladder_eval.results.records import Comparison, ModelRecord, TaskRecord
+from ladder_eval.results.records import UNKNOWN, Comparison, ModelRecord, TaskRecord
 
 __all__ = [
     "bounds",
@@ -70,6 +70,8 @@ def layers(indexes: Iterable[int]) -> str:
 
 def residual(model: ModelRecord) -> str:
     """A model's residual and where it applies, such as "hybrid ladder (layers 8–15 of 16)"."""
+    if model.num_hidden_layers is None:
+        return model.residual
     if not model.ladder_layers:
         return f"{model.residual} ({model.num_hidden_layers} layers)"
     return f"{model.residual} (layers {layers(model.ladder_layers)} of {model.num_hidden_layers})"
@@ -77,8 +79,8 @@ def residual(model: ModelRecord) -> str:
 
 def tensor_parallel(model: ModelRecord) -> str:
     """How a model was divided among ranks, such as "tp_size 2 by gloo, heads 6:3 and ..."."""
-    if model.tp_size == 1:
-        return "tp_size 1"
+    if model.tp_size is None or model.tp_size == 1:
+        return f"tp_size {model.tp_size or UNKNOWN}"
     heads, kv_heads = (
         ":".join(map(str, n)) for n in (model.heads_per_rank, model.kv_heads_per_rank)
     )

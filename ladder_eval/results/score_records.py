@@ -34,6 +34,8 @@ class TaskRecord:
         part: The `Score.part` that counts: "" for the whole task, or "macro" where its subjects
             count equally. Differences between models are over documents in either case.
         execution: How programs were run that the models wrote; "" where there are none.
+        documents_sha256: Hash of the evaluated documents, with their right answers; it and
+            `prompts_sha256` are "" where only aggregated results were imported.
     """
 
     task: str
@@ -51,6 +53,7 @@ class TaskRecord:
     filter: str = "none"
     part: str = ""
     execution: str = ""
+    documents_sha256: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
