@@ -199,7 +199,7 @@ def test_leaderboard_is_filtered(finished):
     only = invoke("leaderboard", "export", folder.parent, "--model", "*ladder*", "--by-task")
     board = pd.read_csv(io.StringIO(only.stdout))
     assert set(board["model"]) == {"tiny-ladder-1_3"}
-    assert board["task"].tolist() == ["arc_easy", "piqa"]
+    assert board["task"].tolist() == ["piqa", "arc_easy"]
     runs = folder.parent
     assert "is as wanted" in refused("leaderboard", runs, "--kind", "emulated")
     assert "'fast' is unknown" in refused("leaderboard", runs, "--kind", "fast")

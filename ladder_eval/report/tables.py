@@ -136,9 +136,13 @@ def _task_text(result: RunResult, task: TaskRecord) -> str:
     return (
         f"{task.dataset}, {task.split} split{_prefixed(subset([task]))}, "
         f"{task.num_fewshot}-shot, {metric_words(result, task)}{macro}, version {task.version}; "
-        f"data: {task.source} (SHA-256 {task.data_sha256[:12]}), "
-        f"prompts: SHA-256 {task.prompts_sha256[:12]}{_prefixed(task.execution)}"
+        f"data: {task.source} (SHA-256 {_brief(task.data_sha256)}), "
+        f"prompts: SHA-256 {_brief(task.prompts_sha256)}{_prefixed(task.execution)}"
     )
+
+
+def _brief(digest: str) -> str:
+    return digest[:12] or UNKNOWN
 
 
 def _methods(result: RunResult) -> str:

@@ -27,7 +27,7 @@ class TaskRecord:
         documents_in_split: Documents in the split as loaded.
         official_documents: Documents that the data set's authors publish, where known.
         source: Where the data came from.
-        data_sha256: Hash of the data.
+        data_sha256: Hash of the data; "" of imported results, which don't have it.
         prompts_sha256: Hash of the prompts.
         filter: The filter of lm-eval's whose answers the headline metric judges; "none" where the
             task has none.
