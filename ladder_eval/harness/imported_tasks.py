@@ -49,7 +49,10 @@ class ImportedTask:
 
     def record(self) -> TaskRecord:
         """The task and the documents of it that the model was asked about."""
-        split = self.task.parts[0].evaluated
+        split, official = self.task.parts[0].evaluated, official_rows(self.task)
+        there_are = sum(count for _, count in self.counts)
+        if len(self.parts) < len(self.task.parts):  # lm-eval counts no part without documents
+            there_are = max(there_are, official or 0)
         asked = [row for row in self.rows if row["is_headline"]]
         return TaskRecord(
             task=self.task.name,
@@ -59,8 +62,8 @@ class ImportedTask:
             num_fewshot=self.num_fewshot,
             version=self.version,
             documents=sum(count for count, _ in self.counts),
-            documents_in_split=sum(count for _, count in self.counts),
-            official_documents=official_rows(self.task),
+            documents_in_split=there_are,
+            official_documents=official,
             source=_SOURCE,
             data_sha256="",
             prompts_sha256=hash_of([row["prompt_hash"] for row in asked]) if asked else "",

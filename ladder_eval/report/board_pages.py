@@ -81,8 +81,8 @@ def board_markdown(blocks: list[Block]) -> str:
 def _title(suite: str, row: _Row) -> str:
     tasks, documents = len(row["tasks"].split()), row["documents"]
     parts = [f"{suite}: {tasks} task{'s' if tasks > 1 else ''}, {documents} documents"]
-    if documents != row["documents_in_split"]:
-        parts.append(f"subset: {documents} of {row['documents_in_split']}")
+    if documents != row["documents_whole"]:
+        parts.append(f"subset: {documents} of {row['documents_whole']}")
     if not _is_missing(row["limit"]):
         parts.append(f"limit {row['limit']}, seed {row['seed']}")
     return f"{', '.join(parts)} (group {row['group']})"

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 
 from ladder_eval.report.speed import link_words
+from ladder_eval.report.words import whole
 from ladder_eval.results.averages import average_tasks, headlines, suite_average
 from ladder_eval.results.records import (
     POOLED,
@@ -45,7 +46,7 @@ def _model_row(result: RunResult, model: ModelRecord) -> Row:
     return {
         "model": model.name,
         "residual": model.residual,
-        "ladder_layers": " ".join(map(str, model.ladder_layers)),
+        "ladder_layers": json.dumps(model.ladder_layers) if model.ladder_layers else None,
         "num_hidden_layers": model.num_hidden_layers,
         "parameters": model.parameters,
         **_asked(result, model),
@@ -78,11 +79,11 @@ def _asked(result: RunResult, model: ModelRecord) -> Row:
         "suite": result.suite,
         "group": _group(result, model),
         "tasks": " ".join(task.task for task in result.tasks),
-        "task_versions": " ".join(task.version for task in result.tasks),
+        "task_versions": " ".join(_version(task) for task in result.tasks),
         "limit": result.limit,
         "seed": result.seed,
         "documents": sum(task.documents for task in result.tasks),
-        "documents_in_split": sum(task.documents_in_split for task in result.tasks),
+        "documents_whole": whole(result.tasks),
         "prompts_sha256": _hash_of(task.prompts_sha256 for task in result.tasks),
         "documents_sha256": _hash_of(task.documents_sha256 for task in result.tasks),
     }
@@ -106,7 +107,12 @@ def _group(result: RunResult, model: ModelRecord) -> str:
     )
     of = [result.suite, list(average_tasks(result)), tasks, judges]
     text = json.dumps([*of, "" if known else model.fingerprint])
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"g{hashlib.sha256(text.encode()).hexdigest()[:12]}"  # digits alone would be a number
+
+
+def _version(task: TaskRecord) -> str:
+    """A task's version; with its letter, no spreadsheet takes 2.10 for 2.1."""
+    return f"v{task.version}"
 
 
 def _hash_of(hashes: Iterable[str]) -> str | None:
@@ -187,7 +193,7 @@ def _score_row(model: ModelRecord, task: TaskRecord, score: Score) -> Row:
     return {
         "model": model.name,
         "task": task.task,
-        "task_version": task.version,
+        "task_version": _version(task),
         "dataset": task.dataset,
         "split": task.split,
         "num_fewshot": task.num_fewshot,

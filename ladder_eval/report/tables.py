@@ -216,10 +216,12 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
         yield f"Not compared, as their documents have no spread to estimate from: {alone}."
     if result.pending_tasks:
         yield waiting_sentence(result)
-    yield (
-        f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
-        f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."
-    )
+    if made.hardware:  # imported results don't say
+        processor, cores = (made.hardware.get(name, NOTHING) for name in ("processor", "cores"))
+        yield (
+            f"{processor}, {cores} cores: "
+            f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."
+        )
     yield from (f"Warning: {text}" for text in result.warnings)
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "subset",
     "tensor_parallel",
     "verdict",
+    "whole",
 ]
 
 
@@ -115,8 +116,13 @@ def documents(task: TaskRecord) -> str:
 def subset(tasks: Sequence[TaskRecord]) -> str:
     """What part of the official documents was evaluated, such as "subset: 40 of 570"; "" if all."""
     evaluated = sum(task.documents for task in tasks)
-    whole = sum(max(task.official_documents or 0, task.documents_in_split) for task in tasks)
-    return "" if evaluated == whole else f"subset: {evaluated} of {whole}"
+    there_are = whole(tasks)
+    return "" if evaluated == there_are else f"subset: {evaluated} of {there_are}"
+
+
+def whole(tasks: Sequence[TaskRecord]) -> int:
+    """Documents that there are: as loaded or as published, whichever are more."""
+    return sum(max(task.official_documents or 0, task.documents_in_split) for task in tasks)
 
 
 def verdict(pooled: Comparison, tasks: Sequence[TaskRecord]) -> str:

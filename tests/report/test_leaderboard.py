@@ -28,7 +28,7 @@ def test_rows_by_hand(undecided):
     assert ladder["pooled_low_points"] == 100 * undecided.comparisons[-1].low
     assert ladder["pooled_high_points"] == 100 * undecided.comparisons[-1].high
     assert ladder["baseline"] == "dense"
-    assert ladder["ladder_layers"] == "8 9 10 11 12 13 14 15"
+    assert ladder["ladder_layers"] == "[8, 9, 10, 11, 12, 13, 14, 15]"
     assert (ladder["documents"], ladder["limit"], ladder["seed"]) == (80, 40, 7)
     assert ladder["ladder_eval_version"] == "0.1.0"
     assert pd.isna(dense["pooled_difference_points"])
