@@ -207,6 +207,24 @@ def test_leaderboard_is_filtered(finished):
     assert "'xls' is unknown" in refused("leaderboard", "export", runs, "--format", "xls")
 
 
+def test_what_lm_eval_wrote_is_imported(finished, tmp_path):
+    """A run's own files in lm-eval's layout are such, too."""
+    _, folder = finished
+    source = folder / "lm_eval" / "tiny"
+    words = ("--output-dir", tmp_path / "runs", "--name", "again")
+    done = invoke("leaderboard", "import", source, "--tasks", "piqa,arc_easy", *words)
+    assert done.exit_code == 0, done.output
+    (made,) = (tmp_path / "runs").iterdir()
+    assert f"The run is in {made}." in done.stderr
+    assert "imported from results_" in done.stdout
+    ours = [s.value for s in read_result(folder).scores if s.model == "tiny"]
+    assert [score.value for score in read_result(made).scores] == ours
+    assert "none of winogrande" in refused("leaderboard", "import", source, "--tasks", "winogrande")
+    assert "give --suite or --tasks" in refused("leaderboard", "import", source)
+    assert "Unknown suite" in refused("leaderboard", "import", source, "--suite", "nope")
+    assert "holds no results_" in refused("leaderboard", "import", tmp_path, "--tasks", "piqa")
+
+
 def test_models_are_listed():
     rows = table(invoke("models").stdout)
     assert rows["smollm2_135m"].startswith(

@@ -136,9 +136,11 @@ def _fingerprint(found: LmEvalResults) -> str:
 def _prompts(found: LmEvalResults) -> str:
     """In which form questions were asked, in the words of a run."""
     values = found.values
+    in_chat = bool(values.get("chat_template"))
     form = Prompting(
-        apply_chat_template=bool(values.get("chat_template")),
-        fewshot_as_multiturn=bool(values.get("fewshot_as_multiturn")),
+        apply_chat_template=in_chat,
+        # Without a template lm-eval records its default, which then means nothing.
+        fewshot_as_multiturn=in_chat and bool(values.get("fewshot_as_multiturn")),
         system_instruction=values.get("system_instruction") or None,
     )
     digest = values.get("chat_template_sha")

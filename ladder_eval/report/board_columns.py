@@ -50,6 +50,7 @@ MODEL_COLUMNS: Final = (
     Column("group", _TEXT, "Only rows with equal `group` are ranked together (see above)."),
     Column("tasks", _TEXT, "Names of the tasks, with spaces between them."),
     Column("task_versions", _TEXT, "The tasks' versions in the same order, as `v1.0`."),
+    Column("prompting", _TEXT, "In which form was asked, such as in which chat template."),
     Column("limit", _COUNT, "Documents a task at most; missing where all were asked."),
     Column("seed", _COUNT, "Seed of the choice of documents."),
     Column("documents", _COUNT, "Documents evaluated, over all tasks."),

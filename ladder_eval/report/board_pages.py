@@ -29,6 +29,7 @@ _COLUMNS: Final = (
 _APART: Final = {
     "tasks": "tasks",
     "task_versions": "versions",
+    "prompting": "questions",
     "documents": "documents",
     "documents_sha256": "documents' hash",
     "prompts_sha256": "prompts' hash",

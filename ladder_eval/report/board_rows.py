@@ -80,6 +80,7 @@ def _asked(result: RunResult, model: ModelRecord) -> Row:
         "group": _group(result, model),
         "tasks": " ".join(task.task for task in result.tasks),
         "task_versions": " ".join(_version(task) for task in result.tasks),
+        "prompting": model.prompts,
         "limit": result.limit,
         "seed": result.seed,
         "documents": sum(task.documents for task in result.tasks),
@@ -92,7 +93,9 @@ def _asked(result: RunResult, model: ModelRecord) -> Row:
 def _group(result: RunResult, model: ModelRecord) -> str:
     """A hash of what a row's mean is of: equal ones may be ranked together, and no others.
 
-    Where it isn't known what a model was asked, the model is in a group of its own.
+    A task's hash of prompts is that of the run's first model, which in a run without comparisons
+    needn't be what others were asked: their form tells. Where it isn't known what a model was
+    asked, the model is in a group of its own.
     """
     tasks = [
         [
@@ -105,7 +108,7 @@ def _group(result: RunResult, model: ModelRecord) -> str:
     judges = sorted(
         {(each.task, each.reference, each.judge, each.prompt) for each in result.judgements}
     )
-    of = [result.suite, list(average_tasks(result)), tasks, judges]
+    of = [result.suite, list(average_tasks(result)), tasks, judges, model.prompts]
     text = json.dumps([*of, "" if known else model.fingerprint])
     return f"g{hashlib.sha256(text.encode()).hexdigest()[:12]}"  # digits alone would be a number
 

@@ -94,6 +94,16 @@ def test_what_was_not_asked_the_same_is_ranked_apart(undecided, apart):
     assert len({block.title for block in blocks}) == 2
 
 
+def test_models_of_one_run_in_other_forms_are_ranked_apart(undecided):
+    dense, ladder = undecided.models
+    templated = replace(ladder, prompts="in the chat template (SHA-256 0123456789ab)")
+    frame = leaderboard([now(undecided, models=(dense, templated))])
+    blocks = board_blocks(frame)
+    assert [len(block.rows) for block in blocks] == [1, 1]
+    notes = [block.notes[0] for block in blocks]
+    assert any("by questions in the chat template (SHA-256 0123456789ab)." in n for n in notes)
+
+
 def test_what_was_asked_the_same_is_ranked_together(undecided):
     three = [now(undecided), other(now(undecided)), other(now(undecided), "3")]
     (block,) = board_blocks(leaderboard(three))

@@ -31,7 +31,7 @@ def test_every_column_is_documented_once():
 
 HEADER = (
     "model,residual,ladder_layers,num_hidden_layers,parameters,suite,group,tasks,task_versions,"
-    "limit,seed,documents,documents_whole,prompts_sha256,documents_sha256,mean_headline,"
+    "prompting,limit,seed,documents,documents_whole,prompts_sha256,documents_sha256,mean_headline,"
     "mean_headline_stderr,mean_headline_n,baseline,pooled_difference_points,pooled_low_points,"
     "pooled_high_points,pooled_n,speed_kind,ttft_ms,tpot_ms,tokens_per_s,decode_speedup,"
     "decode_speedup_low,decode_speedup_high,speed_rounds,speed_batch_size,speed_prompt_len,"
