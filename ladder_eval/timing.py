@@ -10,12 +10,21 @@ from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.virtual_link import why_unavailable
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.execution import Execution
-from ladder_eval.results.speed_records import RANDOM, Round, SpeedRecord, Workload
+from ladder_eval.results.speed_records import (
+    EMULATED,
+    MEASURED,
+    RANDOM,
+    Round,
+    SpeedRecord,
+    Workload,
+)
 from ladder_eval.results.store import RunFolder
+from ladder_eval.speed.extrapolation import extrapolable, few_layers
 from ladder_eval.speed.fitting import fitted, free_bytes, with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import LoadedSubject, Subject
 from ladder_eval.terminal import Terminal
+from ladder_eval.tracing import write_trace
 
 ROUNDS_NAME = "rounds.jsonl"
 """The file of a run's folder to which every timed round is added."""
@@ -29,13 +38,17 @@ class Setting:
         workload: What is generated.
         link: The virtual link, or None for real messages.
         rounds: How many rounds.
+        all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         minutes: No round but the first is begun that would end later.
+        trace: Whether to trace one more generation of each arm afterwards.
     """
 
     workload: Workload
     link: Link | None
     rounds: int
+    all_reduce: str | None = None
     minutes: float | None = None
+    trace: bool = False
 
 
 def why_not(execution: Execution) -> str | None:
@@ -55,13 +68,19 @@ def fitting(subject: Subject, workload: Workload, execution: Execution) -> Subje
     Raises:
         UsageError: if not even two layers fit.
     """
-    tp_size, free = execution.tp_size, free_bytes(execution.device, execution.tp_size)
+    tp_size, whole = execution.tp_size, subject.whole
+    if subject.emulation is None:
+        free = free_bytes(execution.device, tp_size)
+    else:
+        free = tp_size * free_bytes(execution.device, 1)  # one of the ranks may have all of it
     config = fitted(subject.config, workload, tp_size, execution.torch_dtype.itemsize, free)
     if config == subject.config:
         return subject
+    layers, arms, cut = config.num_hidden_layers, subject.arms, with_layers
+    if subject.emulation is not None and layers < whole.num_hidden_layers:
+        layers, arms, cut = extrapolable(layers, arms), subject.emulation.whole, few_layers
     arms = {
-        name: replace(with_layers(arm, config.num_hidden_layers), vocab_size=config.vocab_size)
-        for name, arm in subject.arms.items()
+        name: replace(cut(arm, layers), vocab_size=config.vocab_size) for name, arm in arms.items()
     }
     return replace(subject, arms=arms, folder=None, weights=RANDOM)
 
@@ -85,7 +104,7 @@ def time_settings(
         terminal: What the user sees.
     """
     start = time.perf_counter()
-    possible = dict.fromkeys(_possible(setting, execution) for setting in settings)
+    possible = dict.fromkeys(_possible(setting, subject, execution) for setting in settings)
     terminal.say(_plan(subject, list(possible), execution))
     loaded = LoadedSubject.load(driver, subject, execution.torch_dtype)
     with terminal.rounds(sum(setting.rounds for setting in possible)) as progress:
@@ -97,7 +116,18 @@ def time_settings(
                 progress.advance(1)
 
             deadline = start + 60 * setting.minutes if setting.minutes else float("inf")
-            yield loaded.time(setting.workload, setting.link, setting.rounds, deadline, keep)
+            record = loaded.time(
+                setting.workload,
+                setting.link,
+                setting.rounds,
+                deadline,
+                keep,
+                all_reduce=setting.all_reduce,
+            )
+            if setting.trace:
+                record, traces = loaded.trace(record)
+                write_trace(folder, record, traces)
+            yield record
 
 
 def warnings_of(records: Sequence[SpeedRecord]) -> tuple[str, ...]:
@@ -116,9 +146,10 @@ def warnings_of(records: Sequence[SpeedRecord]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _possible(setting: Setting, execution: Execution) -> Setting:
-    """Only ranks have messages, and only those on CPUs can send them over a modelled wire."""
-    modelled = execution.tp_size > 1 and execution.device.type == "cpu"
+def _possible(setting: Setting, subject: Subject, execution: Execution) -> Setting:
+    """Only ranks have messages; over a modelled wire those on CPUs can send them, or one alone."""
+    free = execution.device.type == "cpu" or subject.emulation is not None
+    modelled = execution.tp_size > 1 and free
     return setting if modelled else replace(setting, link=None)
 
 
@@ -127,6 +158,7 @@ def _conditions(
 ) -> dict[str, object]:
     """What a round's line says beside its times."""
     return {
+        "kind": MEASURED if subject.emulation is None else EMULATED,
         "model": subject.name,
         "weights": subject.weights,
         "num_hidden_layers": subject.config.num_hidden_layers,
@@ -134,7 +166,7 @@ def _conditions(
         "dtype": execution.dtype,
         "device": str(execution.device),
         "tp_size": execution.tp_size,
-        "backend": driver.team.backend,
+        "backend": setting.all_reduce or driver.team.backend,
         "link": None if setting.link is None else asdict(setting.link),
         "workload": asdict(setting.workload),
     }
@@ -154,9 +186,12 @@ def _plan(subject: Subject, settings: Sequence[Setting], execution: Execution) -
         if len(settings) > 1
         else f"batch_size {work.batch_size}, prompt {work.prompt_len}, output {work.output_len}"
     )
+    verb, where = "Timing", f"tp_size {execution.tp_size}"
+    if subject.emulation is not None:
+        verb, where = "Emulating", f"rank {subject.emulation.rank} of {execution.tp_size}"
     weights = "random weights" if subject.weights == RANDOM else "with their weights"
     limit = f", at most {first.minutes:g} min" if first.minutes else ""
     return (
-        f"Timing {' and '.join(subject.arms)}, {weights},{left} tp_size {execution.tp_size}, "
+        f"{verb} {' and '.join(subject.arms)}, {weights},{left} {where}, "
         f"{execution.dtype} on {execution.device}: {what}, {first.rounds} rounds{limit}."
     )

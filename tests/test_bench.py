@@ -514,10 +514,10 @@ def test_two_layers_that_do_not_fit_are_one_sentence(options, monkeypatch):
 def test_a_finished_setting_is_kept_when_the_next_one_fails(options, monkeypatch):
     time = LoadedSubject.time
 
-    def failing(self, workload, *arguments):
+    def failing(self, workload, *arguments, **named):
         if workload.output_len == 3:
             raise KeyboardInterrupt
-        return time(self, workload, *arguments)
+        return time(self, workload, *arguments, **named)
 
     monkeypatch.setattr(LoadedSubject, "time", failing)
     with pytest.raises(KeyboardInterrupt):
@@ -566,3 +566,162 @@ def test_two_ranks_are_the_default(options, monkeypatch):
     with pytest.raises(LadderEvalError, match=r"^Not over a virtual link: none;"):
         bench(replace(options, tp=()), Quiet())
     assert asked == [2]
+
+
+EMULATED_SHAPE = {
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 6,
+    "tie_word_embeddings": False,
+}
+# Of 8 ranks one: of 12 query heads in 4 groups the last of each pair of ranks has one, the first
+# two; all have a key-value head, 12 of 96 channels, and 13 or 12 of 101 tokens.
+SHARE = 4 * (2 * 64 * (2 * 16 + 16) + 3 * 64 * 12 + 2 * 64)
+
+
+def emulated(options, tmp_path, **changes):
+    """A bench of one of eight ranks on four of six layers."""
+    folder = shape_in(tmp_path / "twelve heads", **EMULATED_SHAPE)
+    terminal = Quiet()
+    asked = {"model": str(folder), "tp": (8,), "emulate": True, "layers": 4, "rounds": 3}
+    asked |= {"residual": ("ladder", "ladder-1"), "output_len": (3,)}
+    result, place = bench(replace(options, **(asked | changes)), terminal)
+    return result, place, lines_of(place), terminal.lines
+
+
+@pytest.mark.usefixtures("sealed")
+def test_one_of_eight_ranks_is_emulated_by_one_process(options, tmp_path):
+    result, folder, lines, told = emulated(options, tmp_path)
+    assert told[0].startswith(
+        "Emulating standard and ladder and ladder-1, random weights, on 4 of 6 layers, "
+        "rank 0 of 8, float32 on cpu: "
+    )
+    (record,) = result.speed
+    assert read_result(folder) == result
+    assert (record.kind, record.tp_size) == ("emulated", 8)
+    assert (record.num_hidden_layers, record.all_hidden_layers) == (4, 6)
+    assert (record.emulation.rank, record.emulation.skew) == (0, None)
+    assert record.emulation.extrapolated
+    assert record.emulation.lateness == statistics.median(
+        line["round"]["lateness"] for line in lines
+    )
+    assert record.emulation.lateness > 0
+    assert (record.link.name, record.link.mode) == ("emulated link", "serial")
+    assert record.heads_per_rank == (2, 1, 2, 1, 2, 1, 2, 1)
+    # Its share of four layers, of embedding and head, and the last norm.
+    assert record.weight_bytes_per_rank == (4 * SHARE + 4 * (2 * 13 * 64 + 64),)
+    assert len(record.attention_seconds) == len(record.mlp_seconds) == 1
+    assert [row.arm for row in record.rows] == [
+        *("standard", "ladder", "ladder-1", "no-comm", "standard again")
+    ]
+    # What stands for the whole model is named as it.
+    assert record.rows[1].ladder_layers == (0, 1, 2, 3, 4, 5)
+    assert record.rows[2].ladder_layers == (5,)
+    for line in lines:
+        assert (line["kind"], line["tp_size"], line["backend"]) == ("emulated", 8, "emulated link")
+
+
+@pytest.mark.usefixtures("sealed")
+def test_emulated_times_are_extrapolated_from_the_rounds(options, tmp_path):
+    result, _, lines, _ = emulated(options, tmp_path)
+    (record,) = result.speed
+
+    for name in ("standard", "ladder", "no-comm", "standard again"):
+        row = next(row for row in record.rows if row.arm == name)
+        own = trials(lines, name)
+        # Two layers more, each as those after the first.
+        prefill = [ttft(t) + 2 * statistics.fmean(t["prefill_layers"][1:]) for t in own]
+        decode = [tpot(t) + 2 * statistics.fmean(t["decode_layers"][1:]) for t in own]
+        assert row.prefill.seconds.value == pytest.approx(statistics.median(prefill))
+        assert row.decode.seconds.value == pytest.approx(statistics.median(decode))
+        for trial in own:
+            assert 0 < sum(trial["prefill_layers"]) < ttft(trial)
+            assert 0 < sum(trial["decode_layers"]) < tpot(trial)
+            assert len(trial["prefill_layers"]) == len(trial["decode_layers"]) == 4
+
+
+@pytest.mark.usefixtures("sealed")
+def test_emulated_bandwidth_counts_all_layers_of_one_rank(options, tmp_path):
+    result, _, _, _ = emulated(options, tmp_path)
+    (record,) = result.speed
+    bound = next(row for row in record.rows if row.role == "bound")
+    # Head and norm, and six layers with keys and values of one head for 5 + 3 / 2 tokens.
+    read = 4 * (13 * 64 + 64) + 6 * (SHARE + 4 * 2 * 16 * 6.5)
+    found = record.read_bytes_per_second
+    assert found == pytest.approx(read / bound.decode.seconds.value)
+
+
+@pytest.mark.usefixtures("sealed")
+def test_an_emulated_report_says_so_wherever_it_says_a_time(options, tmp_path):
+    _, folder, _, _ = emulated(options, tmp_path, skew_us=7.0)
+    report = (folder / "report.md").read_text()
+    assert (
+        "emulated speed, random weights, extrapolated from 4 of 6 layers, tp_size 8 over the "
+        "emulated link (serial, 0.5 × block time, 100 GB/s)"
+    ) in report
+    assert "Emulated and with random weights, ladder decodes " in report
+    assert "Emulated: rank 0 of 8 computed its share on one device" in report
+    assert "normal with a deviation of 7.00 µs, as given" in report
+    assert "Times of all 6 layers are extrapolated from 4." in report
+    assert "irtual link" not in report
+
+
+@pytest.mark.usefixtures("sealed")
+def test_all_layers_need_no_extrapolation(options, tmp_path):
+    result, _, lines, _ = emulated(options, tmp_path, layers=None)
+    (record,) = result.speed
+    assert not record.emulation.extrapolated
+    arms = ["standard", "ladder", "ladder-1", "no-comm", "standard again"]
+    assert [trial["arm"] for trial in lines[0]["round"]["trials"]] == arms
+
+
+@pytest.mark.usefixtures("sealed")
+def test_what_does_not_fit_is_extrapolated(options, tmp_path, monkeypatch):
+    # Room for three layers of all ranks, of which desync-4x can repeat two.
+    config = config_from_hf(SHAPE | EMULATED_SHAPE | {"model_type": "llama"})
+    load = Workload(batch_size=1, prompt_len=5, output_len=3)
+    needed = needed_bytes(with_layers(config, 3), load, 8, 4) + 10_000
+    monkeypatch.setattr(ladder_eval.timing, "free_bytes", lambda *_: needed / 0.85 / 8)
+    for residual, layers in (("ladder", 3), ("desync-4x", 2)):
+        result, *_ = emulated(options, tmp_path / residual, layers=None, residual=(residual,))
+        (record,) = result.speed
+        assert (record.num_hidden_layers, record.all_hidden_layers) == (layers, 6)
+        assert record.emulation.extrapolated
+
+
+@pytest.mark.usefixtures("sealed")
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"layers": 3},
+            "These residuals are extrapolated from 4 layers or more, not from 3.",
+        ),
+        (
+            {"layers": 3, "residual": ("desync-4x",)},
+            "These residuals are extrapolated from a multiple of 2 layers; give --layers 2.",
+        ),
+        (
+            {"tp": (13,)},
+            "tp_size=13 exceeds num_attention_heads=12; this model works with "
+            "1, 2, 3, 4, 6, 8, 12.",
+        ),
+    ],
+)
+def test_what_can_not_be_emulated_is_one_sentence(options, tmp_path, changes, sentence):
+    with pytest.raises(LadderEvalError) as caught:
+        emulated(options, tmp_path, **changes)
+    assert str(caught.value) == sentence
+    assert not options.output_dir.exists()
+
+
+@pytest.mark.usefixtures("sealed")
+def test_torchrun_can_not_emulate(options, tmp_path, monkeypatch):
+    place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_PORT": "1"}
+    for name, value in (place | {"MASTER_ADDR": "127.0.0.1"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(LadderEvalError) as caught:
+        emulated(options, tmp_path)
+    assert str(caught.value) == (
+        "One rank is emulated by one process; start the command without torchrun."
+    )

@@ -26,6 +26,7 @@ def test_nothing_given_is_the_defaults():
     assert (options.prompt_len, options.output_len) == ((128,), (16,))
     assert (options.link, options.link_mode, options.bandwidth_gbs) == (None, "serial", 100)
     assert (options.latency_us, options.latency_ratio) == ((), ())
+    assert (options.emulate, options.skew_us) == (False, None)
     assert (options.rounds, options.max_minutes) == (9, None)
     assert (options.dtype, options.device) == (None, None)
     assert options.output_dir == Path("runs")
@@ -53,6 +54,7 @@ def test_what_is_no_list_is_taken_as_it_is():
     given = {
         "model": "ladder_3b",
         "layers": 7,
+        "emulate": False,
         "link": "virtual",
         "link_mode": "pipelined",
         "bandwidth_gbs": 12.5,
@@ -108,6 +110,16 @@ def test_what_is_no_list_is_taken_as_it_is():
         ({"latency_us": "inf"}, "A latency is a number from 0; correct --latency-…."),
         ({"latency_ratio": "-0.5"}, "A latency is a number from 0; correct --latency-…."),
         ({"latency_ratio": "nan"}, "A latency is a number from 0; correct --latency-…."),
+        ({"skew_us": 1.0}, "--skew-us is of emulated ranks; add --emulate, or drop it."),
+        ({"emulate": True, "skew_us": -1.0}, "--skew-us -1.0 must be a number from 0."),
+        (
+            {"emulate": True, "link": "virtual"},
+            "An emulated rank's messages are delays; drop --link.",
+        ),
+        (
+            {"emulate": True, "tp": "1,8"},
+            "A rank alone sends nothing; give --emulate a --tp of 2 or more.",
+        ),
         ({"link_mode": "radio"}, "Unknown link mode 'radio'; known are serial, pipelined."),
         (
             {"link": "real", "link_mode": "radio"},
@@ -122,3 +134,16 @@ def test_what_makes_no_sense_is_one_sentence(given, sentence):
 
 def test_no_tp_size_is_the_default_of_the_place():
     assert BenchOptions(tp=()) == BenchOptions()
+
+
+def test_all_reduces_are_of_real_messages():
+    assert bench_options({"link": "real", "all_reduce": "group,one-shot"}).all_reduce == (
+        "group",
+        "one-shot",
+    )
+    with pytest.raises(
+        UsageError, match="Unknown all-reduce 'tree'; known are group, one-shot, tw"
+    ):
+        bench_options({"link": "real", "all_reduce": "tree"})
+    with pytest.raises(UsageError, match="--all-reduce is of real messages; give --link real"):
+        bench_options({"link": "virtual", "all_reduce": "group"})

@@ -382,6 +382,18 @@ def test_wrong_bench_is_one_sentence(tmp_path, wrong, sentence):
     assert not (tmp_path / "runs").exists()
 
 
+def test_one_of_two_ranks_is_emulated_from_the_command_line(tiny_checkpoint, tmp_path):
+    words = ("--emulate", "--tp", 2, "--layers", 2, "--skew-us", 3, "--residual", "ladder")
+    load = ("--prompt-len", 4, "--output-len", 3, "--rounds", 1, "--device", "cpu", "--json")
+    model = ("--model", tiny_checkpoint, "--output-dir", tmp_path / "runs")
+    done = invoke("bench", *words, *load, *model)
+    assert done.exit_code == 0, done.output
+    (record,) = json.loads(done.stdout)["speed"]
+    assert (record["kind"], record["tp_size"]) == ("emulated", 2)
+    assert (record["emulation"]["skew"], record["emulation"]["extrapolated"]) == (3e-6, True)
+    assert (record["num_hidden_layers"], record["all_hidden_layers"]) == (2, 4)
+
+
 def test_tasks_of_a_model_without_weights_are_one_sentence(tiny_data):
     sentence = refused("run", "--model", "ladder_3b", "--tasks", "piqa", "--data-dir", tiny_data)
     assert sentence == (

@@ -12,6 +12,7 @@ import torch
 from running import Quiet, copy_of, recorded
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import ladder_eval.asked
 import ladder_eval.run
 import ladder_eval.timing
 from ladder_eval.distributed.launch import alone
@@ -134,6 +135,7 @@ def test_times_are_in_every_file(finished, tiny_checkpoint):
     conditions = json.loads(lines[0])
     del conditions["round"]
     assert conditions == {
+        "kind": "measured",
         "model": "tiny-ladder-last2",
         "weights": str(tiny_checkpoint.resolve()),
         "num_hidden_layers": 4,
@@ -408,7 +410,7 @@ def by_name(named, options):
 @pytest.fixture
 def one_task(monkeypatch):
     """The default suite has a task of which there is data."""
-    monkeypatch.setattr(ladder_eval.run, "load_suite", lambda _: suite_of(("piqa",)))
+    monkeypatch.setattr(ladder_eval.asked, "load_suite", lambda _: suite_of(("piqa",)))
 
 
 @pytest.fixture

@@ -26,12 +26,30 @@ def bench(
     layers: Annotated[
         int | None, typer.Option(help="Layers to time.", show_default="all that fit")
     ] = None,
-    tp: Annotated[str | None, typer.Option(help="Ranks.", show_default="2")] = None,
+    emulate: Annotated[
+        bool | None,
+        typer.Option("--emulate", help="One rank of many on one device; all layers follow."),
+    ] = None,
+    skew_us: Annotated[
+        float | None,
+        typer.Option(
+            help="Of emulated ranks' blocks, standard deviation in microseconds.",
+            show_default="as the rank's blocks differ",
+        ),
+    ] = None,
+    tp: Annotated[str | None, typer.Option(help="Ranks.", show_default="2; emulated 8")] = None,
     batch_size: Annotated[str | None, typer.Option(help="Rows.", show_default="1")] = None,
     prompt_len: Annotated[str | None, typer.Option(help="Tokens in.", show_default="128")] = None,
     output_len: Annotated[str | None, typer.Option(help="Tokens out.", show_default="16")] = None,
     link: Annotated[
         str | None, typer.Option(help="virtual or real.", show_default="virtual on CPUs")
+    ] = None,
+    all_reduce: Annotated[
+        str | None,
+        typer.Option(
+            help="What sums real messages: group (NCCL, Gloo), one-shot or two-shot.",
+            show_default="group",
+        ),
     ] = None,
     link_mode: Annotated[
         str | None, typer.Option(help="serial or pipelined.", show_default="serial")
@@ -52,6 +70,14 @@ def bench(
     max_minutes: Annotated[
         float | None, typer.Option(help="Begin no further round that would end later.")
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(help="Lists by name: paper (arXiv 2501.06589); flags win over it."),
+    ] = None,
+    trace: Annotated[
+        bool | None,
+        typer.Option("--trace", help="Trace one more generation: trace.json, timeline.svg."),
+    ] = None,
     dtype: Dtype = None,
     device: Device = None,
     output_dir: OutputDir = None,
@@ -69,7 +95,9 @@ def bench(
             from ladder_eval import bench as job
             from ladder_eval import execution
         if execution.is_worker():
-            execution.work(options.device, options.dtype, next(iter(options.tp), None))
+            # Of a grid only the tp_size that was started is timed.
+            tp_size = None if options.grid else next(iter(options.tp), None)
+            execution.work(options.device, options.dtype, tp_size)
             return
         result, folder = job.bench(options, terminal)
         print_result(result, as_json=json)

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
+from ladder_eval.distributed.threads import threads_of_one_in
 from ladder_eval.distributed.watch import GRACE_SECONDS, Watch
 from ladder_eval.errors import UsageError, WorkerError
 
@@ -247,12 +248,7 @@ def _joined(
     children: Sequence[subprocess.Popen[bytes]],
 ) -> Iterator[Team]:
     device, backend = _device_and_backend(place, device)
-    threads = torch.get_num_threads()
-    if device.type == "cpu":
-        # More threads than cores make every operation wait for the slowest.
-        if "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(max(1, _cores() // place.local_world_size))
-    else:
+    if device.type == "cuda":
         torch.cuda.set_device(device)
     # A connection of its own: a blocked collective holds the lock of the one it uses.
     connection = store.clone()  # type: ignore[attr-defined]
@@ -272,19 +268,19 @@ def _joined(
             world_size=place.world_size,
         )
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
-        yield Team(
-            tp=TensorParallel(place.rank, place.world_size, dist.group.WORLD),
-            device=device,
-            backend=backend,
-            _control=control,
-            _watch=watch,
-            _children=children,
-        )
+        with threads_of_one_in(place.local_world_size, device):
+            yield Team(
+                tp=TensorParallel(place.rank, place.world_size, dist.group.WORLD),
+                device=device,
+                backend=backend,
+                _control=control,
+                _watch=watch,
+                _children=children,
+            )
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
         watch.stop()
-        torch.set_num_threads(threads)
 
 
 def _arrive(
@@ -305,11 +301,6 @@ def _arrive(
         if children and time.monotonic() > deadline:
             raise WorkerError(f"rank {missing[0]} has not come within {_ARRIVAL_SECONDS:.0f} s")
         time.sleep(0.1)
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _device_and_backend(place: Place, device: torch.device) -> tuple[torch.device, str]:

@@ -52,6 +52,17 @@ def shares(shape: Shape, tp_size: int) -> tuple[Share, ...]:
     )
 
 
+def busiest_rank(shape: Shape, tp_size: int) -> int:
+    """The rank with the most heads and, of equal ones, tokens: the one that others wait for.
+
+    Raises:
+        UsageError: if the model can't be divided by tp_size.
+    """
+    parts = shares(shape, tp_size)
+    work = [(len(part.query_heads) + len(part.kv_heads), len(part.vocabulary)) for part in parts]
+    return work.index(max(work))
+
+
 def possible_sizes(shape: Shape) -> list[int]:
     """Every tp_size that the model can be divided by."""
     sizes = range(1, shape.num_attention_heads + 1)

@@ -71,6 +71,8 @@ class _Message:
     summed: bool
     parts: list[Tensor]
     done: bool = False
+    sent: float | None = None  # by the last rank, known once it is done
+    arrival: float | None = None
 
     def wait(self) -> None:
         self.link.complete(self)
@@ -158,7 +160,7 @@ class VirtualLink(TensorParallel):
         else:
             torch.stack(message.parts, out=message.tensor)
         self._counters[self.rank][_READ] = message.number
-        message.done = True
+        message.sent, message.arrival, message.done = sent, arrival, True
 
     def _views(self, slot: int, tensor: Tensor) -> list[Tensor]:
         """Every rank's place in a slot as a tensor of this shape; made once for each shape."""

@@ -9,14 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 
+from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.symmetric_memory import SymmetricParallel
+from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
@@ -24,9 +29,12 @@ from ladder_eval.engine.timing import (
     copied_bytes_per_second,
     forget_peak_memory,
     keep_freed_memory,
+    matmul_flops_per_second,
     time_generation,
     watched_blocks,
+    watched_layers,
 )
+from ladder_eval.engine.tracing import trace_generation
 from ladder_eval.errors import LadderEvalError
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.config import ModelConfig
@@ -34,6 +42,7 @@ from ladder_eval.models.random_weights import random_model, sharing
 from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
 from ladder_eval.results.speed_records import Workload
+from ladder_eval.results.trace_records import RankTrace
 
 
 class Rank:
@@ -44,6 +53,7 @@ class Rank:
         self._model: Transformer | None = None
         self._arms: dict[str, Transformer] = {}
         self._link = team.tp
+        self._energy = EnergyCounter(team.device)
 
     def load(self, folder: Path, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """Read this rank's part of a checkpoint, in place of an earlier one.
@@ -97,17 +107,30 @@ class Rank:
         """
         return generate_batch(self._loaded(), requests, stops)
 
-    def arrange(self, arms: Mapping[str, ModelConfig], memory: tuple[str, int] | None) -> None:
+    def arrange(
+        self,
+        arms: Mapping[str, ModelConfig],
+        memory: tuple[str, int] | None,
+        kernel: tuple[str, int] | None = None,
+    ) -> None:
         """Prepare to time residuals, by name, on the loaded model's weights.
 
         Args:
             arms: The residuals; their shape is the loaded model's.
             memory: Path and capacity of the `LinkMemory` that carries their messages, or None for
-                the group's own backend.
+                real messages.
+            kernel: Of real messages, the algorithm and capacity of a `SymmetricParallel`, or None
+                for the group's own backend.
         """
-        tp = self._team.tp
-        self._link = tp if memory is None else VirtualLink(tp.rank, tp.size, *memory)
-        model = self._loaded()
+        tp, model = self._team.tp, self._loaded()
+        if memory is not None:
+            self._link = VirtualLink(tp.rank, tp.size, *memory)
+        elif kernel is not None:
+            self._link = SymmetricParallel(
+                cast("dist.ProcessGroup", dist.group.WORLD), *kernel, next(model.parameters())
+            )
+        else:
+            self._link = tp
         self._arms = {name: sharing(model, config, self._link) for name, config in arms.items()}
         keep_freed_memory()
         forget_peak_memory(self._team.device)
@@ -121,23 +144,64 @@ class Rank:
         *,
         cached: int = 0,
         watched: bool = False,
+        lateness: Sequence[float] = (),
     ) -> Timing:
         """Time one generation, as `time_generation`, and its blocks too if they are watched.
 
-        On a GPU they never are: the host would have to wait for each, which slows the whole down.
+        On a GPU only an emulated rank's are, in a generation for that alone: what the host notes
+        of each would slow down one whose time counts.
+
+        Args:
+            arm: The residual's name.
+            workload: The generation's shape.
+            wire: The modelled wire; None for real messages.
+            cached: As of `time_generation`.
+            watched: Whether to time blocks.
+            lateness: Of an emulated rank, as of `EmulatedParallel.use`.
         """
-        model = self._arms[arm]
-        if wire is not None and isinstance(self._link, VirtualLink):
-            self._link.use(wire)
-        if not watched or self._team.device.type == "cuda":
+        model, link = self._arms[arm], self._link
+        if isinstance(link, EmulatedParallel):
+            if wire is not None:
+                link.use(wire, lateness)
+            return self._time_emulated(model, workload, watched=watched)
+        if wire is not None and isinstance(link, VirtualLink):
+            link.use(wire)
+        if self._team.device.type == "cuda":
+            before = self._energy.joules()
+            seconds = time_generation(model, workload, cached)
+            return Timing(seconds=seconds, joules=self._joules_since(before))
+        if not watched:
             return Timing(seconds=time_generation(model, workload, cached))
         with watched_blocks(model) as blocks:
             seconds = time_generation(model, workload, cached)
         return Timing(seconds=seconds, blocks=tuple(self._team.gather(blocks)))
 
+    def _time_emulated(self, model: Transformer, workload: Workload, *, watched: bool) -> Timing:
+        if watched:
+            with watched_blocks(model) as blocks:
+                seconds = time_generation(model, workload)
+            return Timing(seconds=seconds, blocks=(blocks,))
+        with watched_layers(model) as layers:
+            seconds = time_generation(model, workload)
+        return Timing(seconds=seconds, layers=layers)
+
+    def trace(self, arm: str, workload: Workload, wire: Wire | None) -> list[RankTrace]:
+        """Trace one generation of an arm on every rank."""
+        if wire is not None and isinstance(self._link, VirtualLink):
+            self._link.use(wire)
+        config = self._arms[arm].config
+        found = trace_generation(self._loaded(), config, self._link, workload)
+        return self._team.gather(found)
+
     def copied_bytes_per_second(self) -> float:
         """Bytes that plain copies read and write a second, of all ranks together."""
         speeds = self._team.gather(copied_bytes_per_second(self._link, self._team.device))
+        return float(sum(speeds))
+
+    def matmul_flops_per_second(self) -> float:
+        """Operations that plain matrix products do a second, of all ranks together."""
+        like = self._loaded().embed_tokens.weight
+        speeds = self._team.gather(matmul_flops_per_second(self._link, like))
         return float(sum(speeds))
 
     def peak_memory(self) -> list[int]:
@@ -150,6 +214,12 @@ class Rank:
         if device.type == "cuda":
             return self._team.gather(torch.cuda.max_memory_allocated(device))
         return self.peak_memory()
+
+    def _joules_since(self, before: float | None) -> float | None:
+        """What all GPUs have consumed since each rank's counter said so much."""
+        now = self._energy.joules()
+        own = None if before is None or now is None else now - before
+        return total(self._team.gather((self._energy.gpu, own)))
 
     def _loaded(self) -> Transformer:
         if self._model is None:
@@ -178,12 +248,20 @@ class Driver:
         """As `Rank.unload`."""
         self._everywhere("unload")
 
-    def arrange(self, arms: Mapping[str, ModelConfig], link_capacity: int | None) -> None:
-        """As `Rank.arrange`, with a virtual link for messages of up to so many bytes, or None."""
-        if link_capacity is None:
-            self._everywhere("arrange", arms, None)
+    def arrange(self, arms: Mapping[str, ModelConfig], carrier: str | None, capacity: int) -> None:
+        """As `Rank.arrange`.
+
+        Args:
+            arms: The residuals.
+            carrier: VIRTUAL for a virtual link, one-shot or two-shot for kernels on symmetric
+                memory, or None for the group's own backend.
+            capacity: Bytes of the largest message.
+        """
+        if carrier != VIRTUAL:
+            kernel = None if carrier is None else (carrier, capacity)
+            self._everywhere("arrange", arms, None, kernel)
             return
-        memory = LinkMemory(self.team.tp.size, link_capacity)
+        memory = LinkMemory(self.team.tp.size, capacity)
         try:
             self._everywhere("arrange", arms, (memory.path, memory.capacity))
         finally:
@@ -197,17 +275,28 @@ class Driver:
         *,
         cached: int = 0,
         watched: bool = False,
+        lateness: Sequence[float] = (),
     ) -> Timing:
         """As `Rank.time`, with what it took beside the generation."""
         start = perf_counter()
         timing: Timing = self._everywhere(
-            "time", arm, workload, wire, cached=cached, watched=watched
+            "time", arm, workload, wire, cached=cached, watched=watched, lateness=lateness
         )
         return replace(timing, driver_seconds=perf_counter() - start - timing.seconds[-1])
+
+    def trace(self, arm: str, workload: Workload, wire: Wire | None) -> list[RankTrace]:
+        """As `Rank.trace`."""
+        found: list[RankTrace] = self._everywhere("trace", arm, workload, wire)
+        return found
 
     def copied_bytes_per_second(self) -> float:
         """As `Rank.copied_bytes_per_second`."""
         speed: float = self._everywhere("copied_bytes_per_second")
+        return speed
+
+    def matmul_flops_per_second(self) -> float:
+        """As `Rank.matmul_flops_per_second`."""
+        speed: float = self._everywhere("matmul_flops_per_second")
         return speed
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:

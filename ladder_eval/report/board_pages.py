@@ -10,7 +10,7 @@ from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.tables import block_markdown
 from ladder_eval.report.words import bounds, figure, percent, points
 from ladder_eval.results.metrics import is_fraction
-from ladder_eval.results.speed_records import RANDOM
+from ladder_eval.results.speed_records import MEASURED, RANDOM
 
 __all__ = ["board_blocks", "board_markdown", "score_blocks"]
 
@@ -131,8 +131,10 @@ def _speedup(row: _Row) -> str:
     """A speed-up with what it must not be quoted without."""
     if _is_missing(row["decode_speedup"]):
         return NOTHING
-    labels = [] if row["speed_kind"] == "measured" else [row["speed_kind"]]
+    labels = [] if row["speed_kind"] == MEASURED else [row["speed_kind"]]
     labels += ["random weights"] if row["speed_weights"] == RANDOM else []
+    if row["speed_layers"] < row["num_hidden_layers"]:
+        labels.append(f"{row['speed_layers']} of {row['num_hidden_layers']} layers timed")
     return ", ".join([f"{row['decode_speedup']:.2f} over {row['speed_link']}", *labels])
 
 

@@ -95,12 +95,13 @@ def _group(result: RunResult, model: ModelRecord) -> str:
 
     A task's hash of prompts is that of the run's first model, which in a run without comparisons
     needn't be what others were asked: their form tells. Where it isn't known what a model was
-    asked, the model is in a group of its own.
+    asked, the model is in a group of its own. Runs of before documents were hashed are told apart
+    by their data.
     """
     tasks = [
         [
             *(task.task, task.version, task.metric, task.filter, task.part, task.num_fewshot),
-            *(task.documents, task.prompts_sha256, task.documents_sha256),
+            *(task.documents, task.prompts_sha256, task.documents_sha256 or task.data_sha256),
         ]
         for task in result.tasks
     ]
@@ -173,8 +174,7 @@ def _times(row: SpeedRow) -> Row:
 
 def _speed_conditions(record: SpeedRecord) -> Row:
     return {
-        # Records that can't say it are of times of all ranks.
-        "speed_kind": getattr(record, "kind", "measured"),
+        "speed_kind": record.kind,
         "speed_rounds": record.rounds,
         "speed_batch_size": record.workload.batch_size,
         "speed_prompt_len": record.workload.prompt_len,

@@ -16,6 +16,7 @@ from ladder_eval.report.board_columns import LEADERBOARD_COLUMNS, SCORE_COLUMNS,
 from ladder_eval.report.board_rows import model_rows, score_rows
 from ladder_eval.results.index import Table, read_runs
 from ladder_eval.results.records import RunResult
+from ladder_eval.results.speed_records import EMULATED, MEASURED
 
 __all__ = [
     "SAME_EVALUATION",
@@ -34,7 +35,7 @@ _TABLES: Final = (
     Table(name="scores", columns=kinds(SCORE_COLUMNS), rows=score_rows),
 )
 
-SPEED_KINDS: Final = ("measured", "emulated", "predicted")
+SPEED_KINDS: Final = (MEASURED, EMULATED, "predicted")
 """What a time can be."""
 
 

@@ -6,7 +6,9 @@ from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.words import memory, printed
 from ladder_eval.results.records import PublishedRow
 from ladder_eval.results.speed_records import (
+    EMULATED,
     RANDOM,
+    EmulationRecord,
     Estimate,
     LinkRecord,
     PhaseRecord,
@@ -14,7 +16,15 @@ from ladder_eval.results.speed_records import (
     SpeedRow,
 )
 
-__all__ = ["brief_speed_block", "link_words", "published_block", "speed_block", "speed_conditions"]
+__all__ = [
+    "brief_speed_block",
+    "link_words",
+    "published_block",
+    "speed_block",
+    "speed_conditions",
+    "speed_title",
+    "with_interval",
+]
 
 # Two values have a chance of one half to enclose a median: no interval worth the name.
 _LEAST_ROUNDS = 3
@@ -25,7 +35,7 @@ def brief_speed_block(record: SpeedRecord) -> Block:
     decodes = record.workload.output_len > 1
     phase = "decode" if decodes else "prefill"
     return Block(
-        title=_title(record),
+        title=speed_title(record),
         # Folded by hand: with a name of 30 characters, 80 columns have just room for them.
         columns=("", "ttft ms", "tpot ms", f"{phase}\nspeedup", "interval", "hidden/\nsaved %"),
         rows=tuple(
@@ -46,7 +56,7 @@ def brief_speed_block(record: SpeedRecord) -> Block:
 def speed_block(record: SpeedRecord) -> Block:
     """All that was estimated."""
     return Block(
-        title=_title(record),
+        title=speed_title(record),
         columns=(
             "",
             "residual",
@@ -76,14 +86,16 @@ def speed_conditions(record: SpeedRecord) -> tuple[str, ...]:
     blocks = ", ".join(
         f"rank {rank}: {1e3 * attention:.2f} + {1e3 * mlp:.2f} ms"
         for rank, (attention, mlp) in enumerate(
-            zip(record.attention_seconds, record.mlp_seconds, strict=True)
+            zip(record.attention_seconds, record.mlp_seconds, strict=True),
+            start=record.emulation.rank if record.emulation else 0,
         )
     )
+    timed = f"of rank {record.emulation.rank}" if record.emulation else "by rank"
     return (
         *_brief_conditions(record),
         f"Query heads {heads}, key-value heads {kv_heads}; weights "
         f"{memory(record.weight_bytes_per_rank)}, peak memory {memory(record.peak_memory_bytes)} "
-        "by rank, all arms together.",
+        f"{timed}, all arms together.",
         *([f"Attention and MLP without communication: {blocks}."] if blocks else []),
         f"The driver, with the making of prompt and cache, adds {100 * record.driver_share:.1f} % "
         "to a generation.",
@@ -111,15 +123,17 @@ def milliseconds(estimate: Estimate) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _title(record: SpeedRecord) -> str:
+def speed_title(record: SpeedRecord) -> str:
+    """What was timed, with the conditions that no figure may stand without."""
     work = record.workload
     weights = ", random weights" if record.weights == RANDOM else ""
     part = f", {_part(record)}" if _part(record) else ""
+    kind = "emulated speed" if record.kind == EMULATED else "speed"
     ranks = f"tp_size {record.tp_size}"
     if record.tp_size > 1:
         ranks += f" over {link_words(record.link)}"
     return (
-        f"speed{weights}{part}, {ranks}: batch_size {work.batch_size}, prompt {work.prompt_len}, "
+        f"{kind}{weights}{part}, {ranks}: batch_size {work.batch_size}, prompt {work.prompt_len}, "
         f"output {work.output_len}"
     )
 
@@ -147,7 +161,7 @@ def _full_row(row: SpeedRow) -> tuple[str, ...]:
     ttft, prefill_speedup, prefill_comm, _, _ = _cells(row.prefill)
     tpot, decode_speedup, decode_comm, bound, efficiency = _cells(row.decode)
     e2e_latency, e2e_speedup, *_ = _cells(row.total)
-    itl, tokens = _with_interval(row.itl, 1e3), _with_interval(row.tokens_per_s)
+    itl, tokens = with_interval(row.itl, 1e3), with_interval(row.tokens_per_s)
     times = (ttft, tpot, itl, e2e_latency, tokens)
     ratios = (prefill_speedup, decode_speedup, e2e_speedup)
     shares = (prefill_comm, decode_comm, bound, efficiency)
@@ -159,15 +173,16 @@ def _cells(phase: PhaseRecord | None) -> tuple[str, str, str, str, str]:
     if phase is None:
         return NOTHING, NOTHING, NOTHING, NOTHING, NOTHING
     return (
-        _with_interval(phase.seconds, 1e3),
-        _with_interval(phase.speedup),
-        _with_interval(phase.comm, 100),
-        _with_interval(phase.bound, 100),
-        _with_interval(phase.efficiency),
+        with_interval(phase.seconds, 1e3),
+        with_interval(phase.speedup),
+        with_interval(phase.comm, 100),
+        with_interval(phase.bound, 100),
+        with_interval(phase.efficiency),
     )
 
 
-def _with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
+def with_interval(estimate: Estimate | None, factor: float = 1.0) -> str:
+    """A median with three digits and its interval, in other units by a factor."""
     if estimate is None:
         return NOTHING
     value, low, high = (_digits(factor * x) for x in (estimate.value, estimate.low, estimate.high))
@@ -212,7 +227,9 @@ def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
 
 def _over(record: SpeedRecord) -> str:
     """What a sentence must not be quoted without."""
-    over = f"Over the {record.link.name}" if record.link.mode else ""
+    over = f"over the {record.link.name}" if record.link.mode else ""
+    if record.kind == EMULATED:
+        over = "emulated"
     random = "with random weights" if record.weights == RANDOM else ""
     text = " and ".join(filter(None, (over, random)))
     return f"{text[0].upper()}{text[1:]}, " if text else ""
@@ -263,12 +280,35 @@ def _brief_conditions(record: SpeedRecord) -> tuple[str, ...]:
     if record.rounds != record.rounds_asked:
         rounds += f" of {record.rounds_asked}"
     part = f"{_part(record)}, " if _part(record) else ""
+    emulation = record.emulation
     return (
+        *([_emulation(record, emulation)] if emulation else []),
         f"{_link(record)}; {record.dtype} on {record.device}, {record.threads} "
         f"thread{'s' if record.threads > 1 else ''} a rank, heads "
         f"{':'.join(map(str, record.heads_per_rank))}; {part}{_weights(record)}; "
         f"{rounds} rounds after {record.warm_up} warm-up.",
         _bandwidth(record),
+    )
+
+
+def _emulation(record: SpeedRecord, emulation: EmulationRecord) -> str:
+    """What was there, and what stood for the rest."""
+    late = f"{_digits(1e6 * emulation.lateness)} µs"
+    others = (
+        "drawn from those of this one"
+        if emulation.skew is None
+        else f"normal with a deviation of {_digits(1e6 * emulation.skew)} µs, as given"
+    )
+    layers = ""
+    if emulation.extrapolated:
+        layers = (
+            f" Times of all {record.all_hidden_layers} layers are extrapolated from "
+            f"{record.num_hidden_layers}."
+        )
+    return (
+        f"Emulated: rank {emulation.rank} of {record.tp_size} computed its share on one device, "
+        f"and each message was a delay. The slowest rank sent it {late} later on average, by block "
+        f"times of all ranks {others}.{layers}"
     )
 
 
@@ -293,7 +333,9 @@ def _part(record: SpeedRecord) -> str:
     """What was left out of a model that didn't fit in memory, in words."""
     parts = []
     if record.num_hidden_layers != record.all_hidden_layers:
-        parts.append(f"{record.num_hidden_layers} of {record.all_hidden_layers} layers")
+        layers = f"{record.num_hidden_layers} of {record.all_hidden_layers} layers"
+        extrapolated = record.emulation is not None and record.emulation.extrapolated
+        parts.append(f"extrapolated from {layers}" if extrapolated else layers)
     if record.vocab_size != record.all_vocab_size:
         parts.append(f"a vocabulary of {record.vocab_size} of {record.all_vocab_size}")
     return " and ".join(parts)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ladder_eval.report.block import NOTHING, Block, transposed
 from ladder_eval.report.comparisons import comparison_blocks
+from ladder_eval.report.gaps import gap_blocks
 from ladder_eval.report.judged import judged_blocks, waiting_sentence
 from ladder_eval.report.scores import all_scores, average_blocks, metric_words, score_blocks
 from ladder_eval.report.speed import (
@@ -21,6 +22,7 @@ from ladder_eval.report.speed import (
     speed_block,
     speed_conditions,
 )
+from ladder_eval.report.utilisation import utilisation_blocks
 from ladder_eval.report.words import (
     memory,
     residual,
@@ -71,8 +73,8 @@ def comparison_table(result: RunResult) -> Table:
     """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
     page = Table.grid(padding=(0, 0, 1, 0))
     shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
-    shown += judged_blocks(result)
-    shown += [*map(brief_speed_block, result.speed), *_published(result)]
+    shown += [*judged_blocks(result), *map(brief_speed_block, result.speed)]
+    shown += [*map(transposed, gap_blocks(result.speed)), *_published(result)]
     for block in shown:
         page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
     page.add_row(Group(*map(Text, _brief_conditions(result))))
@@ -83,7 +85,8 @@ def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
     parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
     scored = (*blocks(result), *average_blocks(result), *judged_blocks(result))
-    for block in (*scored, *map(speed_block, result.speed), *_published(result)):
+    speed = (*map(speed_block, result.speed), *utilisation_blocks(result.speed))
+    for block in (*scored, *speed, *gap_blocks(result.speed), *_published(result)):
         parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
     listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
     parts += ["## Conditions", "\n".join(listed)]

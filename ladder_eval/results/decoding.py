@@ -2,7 +2,7 @@
 
 import types
 import typing
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from ladder_eval.errors import RecordError
@@ -55,13 +55,14 @@ def _decode_union(kinds: tuple[Any, ...], value: object, where: str) -> object:
 
 def _decode_record(kind: Any, value: dict[str, object], where: str) -> object:
     names = [field.name for field in fields(kind)]
-    if wrong := [name for name in names if name not in value]:
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    if wrong := [name for name in needed if name not in value]:
         problem = f"lacks {', '.join(wrong)}"
     elif wrong := [name for name in value if name not in names]:
         problem = f"has the unknown {', '.join(wrong)}"
     else:
         hints = typing.get_type_hints(kind)
-        return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in names})
+        return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in value})
     raise RecordError(f"{where} {problem}; restore the result, or run the evaluation again.")
 
 

@@ -40,6 +40,9 @@ __all__ = [
 SCHEMA_VERSION: Final = 5
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
+# Since then fields were only added, with a default that says what was true without them.
+_OLDEST_READ: Final = 4
+
 UNKNOWN: Final = "unknown"
 """What imported results don't say of a model."""
 
@@ -255,7 +258,7 @@ def _check_schema_version(value: object) -> None:
             "the JSON has no schema_version, so it isn't a result of ladder-eval; "
             "point to a run's results.json."
         )
-    if version != SCHEMA_VERSION or isinstance(version, bool):
+    if version not in range(_OLDEST_READ, SCHEMA_VERSION + 1) or isinstance(version, bool):
         raise RecordError(
             f"the result has schema version {version!r}, but this ladder-eval reads "
             f"{SCHEMA_VERSION}; use the ladder-eval that wrote it, or run the evaluation again."

@@ -4,15 +4,19 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binom
-
-from ladder_eval.results.speed_records import Estimate, PhaseRecord, Round, SpeedRow, Trial
+from ladder_eval.results.medians import median
+from ladder_eval.results.speed_records import (
+    PhaseRecord,
+    Round,
+    SpeedRow,
+    Trial,
+    Work,
+)
+from ladder_eval.results.utilisation import utilised
 
 __all__ = ["BASELINE", "BOUND", "CANDIDATE", "CONTROL", "TimedArm", "median", "speed_rows"]
 
 BASELINE, CANDIDATE, BOUND, CONTROL = "baseline", "candidate", "bound", "control"
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,33 +36,13 @@ class TimedArm:
     ladder_layers: tuple[int, ...] = ()
 
 
-def median(values: Sequence[float]) -> Estimate:
-    """The median, and an interval between two of the values that holds the true one.
-
-    The k-th smallest and the k-th largest of n independent values enclose their distribution's
-    median with probability 1 - 2 P(X < k), X binomial with n and 1/2, whatever the distribution.
-    The narrowest such interval with at least 0.95 is taken; with fewer than six values there is
-    none, and the whole range is, with the coverage that it has.
-
-    Raises:
-        ValueError: if there are no values.
-    """
-    ordered, n = sorted(values), len(values)
-    if not ordered:
-        raise ValueError("no round, no median")
-    covers = [1 - 2 * float(binom.cdf(k, n, 0.5)) for k in range((n + 1) // 2)]
-    k = max((k for k, cover in enumerate(covers) if cover >= CONFIDENCE), default=0)
-    return Estimate(
-        value=statistics.median(ordered),
-        low=ordered[k],
-        high=ordered[n - 1 - k],
-        confidence=max(0.0, covers[k]),
-        rounds=n,
-    )
-
-
 def speed_rows(
-    arms: Sequence[TimedArm], rounds: Sequence[Round], batch_size: int, *, communicates: bool = True
+    arms: Sequence[TimedArm],
+    rounds: Sequence[Round],
+    batch_size: int,
+    *,
+    communicates: bool = True,
+    work: Work | None = None,
 ) -> tuple[SpeedRow, ...]:
     """What all rounds say of each arm.
 
@@ -67,6 +51,7 @@ def speed_rows(
         rounds: The rounds, with a trial of each arm.
         batch_size: Rows of a generation.
         communicates: Whether there are ranks; without, nothing can be hidden or saved.
+        work: What a generation asks of the ranks; None where it isn't known.
     """
     trials = {
         arm.name: [next(t for t in each.trials if t.arm == arm.name) for each in rounds]
@@ -77,7 +62,8 @@ def speed_rows(
     prefill = _Phase(*shared, _ttft, lambda trial: trial.prefill_bound)
     decode = _Phase(*shared, _tpot, lambda trial: trial.decode_bound)
     total = _Phase(*shared, _e2e, lambda _: None)
-    return tuple(_row(arm, trials[arm.name], prefill, decode, total, batch_size) for arm in arms)
+    rows = (_row(arm, trials[arm.name], prefill, decode, total, batch_size) for arm in arms)
+    return tuple(utilised(row, rounds, trials[row.arm], batch_size, work) for row in rows)
 
 
 def _row(

@@ -4,19 +4,30 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "EMULATED",
+    "MEASURED",
     "RANDOM",
+    "EmulationRecord",
     "Estimate",
+    "GapRecord",
     "LinkRecord",
     "PhaseRecord",
     "Round",
     "SpeedRecord",
     "SpeedRow",
     "Trial",
+    "Work",
     "Workload",
 ]
 
 RANDOM: Final = "random"
 """The `SpeedRecord.weights` of weights that were made up."""
+
+MEASURED: Final = "measured"
+"""The `SpeedRecord.kind` of times of all ranks."""
+
+EMULATED: Final = "emulated"
+"""The `SpeedRecord.kind` of times of one rank, whose messages were delays."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +46,21 @@ class Workload:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What a generation asks of the ranks that were timed together, whatever the residual.
+
+    Attributes:
+        ranks: Ranks of the group; of emulated ones only one is timed.
+        prefill_flops: Floating-point operations of reading the prompt.
+        step_bytes: Weights and cache that a decode step reads.
+    """
+
+    ranks: int
+    prefill_flops: float
+    step_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
     """One generation of one arm.
 
@@ -46,6 +72,9 @@ class Trial:
         prefill_bound: The hidden_comm of prefill that a simulation of the dependencies gives, with
             the block times that no-comm had in the same round; None if there is none to hide.
         decode_bound: The same of decoding.
+        prefill_layers: Of an emulated rank, the seconds of each layer of the prompt.
+        decode_layers: The same of a token, mean over all.
+        joules: What the GPUs of all ranks consumed in it; None where they don't say.
     """
 
     arm: str
@@ -54,6 +83,9 @@ class Trial:
     driver_seconds: float
     prefill_bound: float | None
     decode_bound: float | None
+    prefill_layers: tuple[float, ...] = ()
+    decode_layers: tuple[float, ...] = ()
+    joules: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +100,10 @@ class Round:
         decode_blocks: The same of decoding; empty if only one token is asked for.
         copied_bytes_per_second: What plain copies on all ranks at once read and write.
         trials: In the order in which they were made.
+        lateness: Mean seconds by which the slowest rank sends a block's message of the baseline
+            after an emulated one; None where ranks are measured.
+        matmul_flops_per_second: Operations that plain matrix products on all ranks at once do a
+            second, in the dtype of the weights; None where they weren't timed.
     """
 
     number: int
@@ -76,6 +112,8 @@ class Round:
     decode_blocks: tuple[tuple[float, ...], ...]
     copied_bytes_per_second: float
     trials: tuple[Trial, ...]
+    lateness: float | None = None
+    matmul_flops_per_second: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +156,32 @@ class PhaseRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GapRecord:
+    """Where a forward takes longer than its dependencies ask for; seconds, means over ranks.
+
+    It is of the layers of one traced forward, and of their simulation with the block times that
+    no-comm had in its trace. What stands below `simulated` sums to measured - simulated.
+
+    Attributes:
+        measured: From the first block to the last output in the stream.
+        simulated: The same by simulation.
+        skew: Waiting for ranks that send later, beyond what the simulation has of it.
+        wake_up: From arrivals to the ends of waits: looking at the clock, and the sum.
+        link: Waiting for the link, beyond the simulation's; negative where slower blocks hid more.
+        compute: Blocks, beyond no-comm's: memory that is shared with messages, or chance.
+        between: All else: sending, adding to the stream, Python between blocks.
+    """
+
+    measured: float
+    simulated: float
+    skew: float
+    wake_up: float
+    link: float
+    compute: float
+    between: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SpeedRow:
     """One arm of a measurement.
 
@@ -132,6 +196,14 @@ class SpeedRow:
         total: The whole generation.
         itl: Median gap between tokens; None if there are none.
         tokens_per_s: Tokens of all rows by e2e latency.
+        tokens_per_s_per_row: The same by rows: what one user sees.
+        tokens_per_s_per_rank: The same by ranks: what one device gives.
+        bandwidth_utilisation: Bytes of weights and cache that a decode step reads, by tpot and by
+            what a plain copy moves in the same round; None if only one token is asked for.
+        flop_utilisation: Operations of prefill, by ttft and by what plain matrix products do in
+            the same round.
+        joules_per_token: Energy of all GPUs by tokens of all rows; None where they don't say.
+        gap: Of a traced arm over a modelled link.
     """
 
     arm: str
@@ -144,6 +216,12 @@ class SpeedRow:
     total: PhaseRecord
     itl: Estimate | None
     tokens_per_s: Estimate
+    tokens_per_s_per_row: Estimate | None = None
+    tokens_per_s_per_rank: Estimate | None = None
+    bandwidth_utilisation: Estimate | None = None
+    flop_utilisation: Estimate | None = None
+    joules_per_token: Estimate | None = None
+    gap: GapRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,6 +241,25 @@ class LinkRecord:
     latency: float | None
     latency_ratio: float | None
     bandwidth: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmulationRecord:
+    """What was put in place of the ranks that weren't there.
+
+    Attributes:
+        rank: The rank whose share was computed.
+        skew: Seconds of the standard deviation of a block's time over ranks, if it was given; None
+            if the others' times were drawn from those of the emulated rank's blocks.
+        lateness: Median over rounds of the mean seconds by which the slowest rank sends a block's
+            message of the baseline after the emulated one.
+        extrapolated: Whether the times are those of all layers, though fewer were timed.
+    """
+
+    rank: int
+    skew: float | None
+    lateness: float
+    extrapolated: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,6 +293,10 @@ class SpeedRecord:
             token is asked for.
         driver_share: What the driver adds to a generation of the baseline, as a share of its time.
         rows: One an arm.
+        kind: MEASURED or EMULATED.
+        emulation: Of emulated times; what is said of each rank is then of the emulated one alone,
+            but for the heads.
+        matmul_flops_per_second: Operations a second of plain matrix products on all ranks at once.
     """
 
     model: str
@@ -223,3 +324,6 @@ class SpeedRecord:
     read_bytes_per_second: float | None
     driver_share: float
     rows: tuple[SpeedRow, ...]
+    kind: str = MEASURED
+    emulation: EmulationRecord | None = None
+    matmul_flops_per_second: float | None = None

@@ -8,13 +8,14 @@ each round, under two names; how far the second is from the first is what chance
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.ranks import Driver
-from ladder_eval.engine.timing import BlockSeconds, Timing
+from ladder_eval.engine.timing import BlockSeconds, LayerSeconds, Timing
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Trial, Workload
 from ladder_eval.speed.simulation import simulate
@@ -65,6 +66,7 @@ class Measurement:
         workload: What each of them generates.
         link: The virtual link; None for real messages.
         rounds: How many rounds.
+        all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         deadline: No round is begun that would end later, by `perf_counter`; the first always is.
     """
 
@@ -74,6 +76,7 @@ class Measurement:
     workload: Workload
     link: Link | None
     rounds: int
+    all_reduce: str | None = None
     deadline: float = float("inf")
 
 
@@ -85,14 +88,31 @@ def measure(driver: Driver, what: Measurement, message_bytes: int) -> Iterator[R
         what: What to time.
         message_bytes: Size of the prompt's messages, the largest.
     """
-    driver.arrange(what.arms, None if what.link is None else message_bytes)
+    driver.arrange(what.arms, what.all_reduce if what.link is None else VIRTUAL, message_bytes)
+
+    def round_of(number: int) -> Round:
+        return _round(driver, what, number, message_bytes)
+
+    yield from in_rounds(driver, what, round_of)
+
+
+def in_rounds(
+    driver: Driver, what: Measurement, round_of: Callable[[int], Round]
+) -> Iterator[Round]:
+    """Warm up, then make round after round for as long as the deadline allows.
+
+    Args:
+        driver: Has the arms arranged.
+        what: What to time.
+        round_of: Makes the round with a number.
+    """
     _warm_up(driver, what)
     longest = 0.0
     for number in range(1, what.rounds + 1):
         start = perf_counter()
         if start + longest > what.deadline and number > 1:
             return
-        yield _round(driver, what, number, message_bytes)
+        yield round_of(number)
         longest = max(longest, perf_counter() - start)
 
 
@@ -104,9 +124,9 @@ def _warm_up(driver: Driver, what: Measurement) -> None:
 
 
 def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -> Round:
-    copied = driver.copied_bytes_per_second()
+    copied, multiplied = driver.copied_bytes_per_second(), driver.matmul_flops_per_second()
     wire = _wire(driver, what)
-    order = list(what.arms) if number % 2 else list(what.arms)[::-1]
+    order = order_of(what.arms, number)
     # Only without communication is a block's time its computing alone.
     timings = {
         name: driver.time(name, what.workload, wire, watched=name == what.bound) for name in order
@@ -115,19 +135,25 @@ def _round(driver: Driver, what: Measurement, number: int, message_bytes: int) -
     prompts, steps = ([rank[part] for rank in blocks] for part in (slice(0, 1), slice(1, None)))
     step_bytes = message_bytes // what.workload.prompt_len
     prefill, decode = (
-        _bounds(what, prompts, wire, message_bytes),
-        _bounds(what, steps, wire, step_bytes),
+        bounds(what, prompts, wire, message_bytes),
+        bounds(what, steps, wire, step_bytes),
     )
     return Round(
         number=number,
         latency=None if wire is None else wire.latency,
-        prefill_blocks=tuple(_medians(rank[:1]) for rank in blocks),
-        decode_blocks=tuple(_medians(rank[1:]) for rank in blocks if rank[1:]),
+        prefill_blocks=tuple(medians(rank[:1]) for rank in blocks),
+        decode_blocks=tuple(medians(rank[1:]) for rank in blocks if rank[1:]),
         copied_bytes_per_second=copied,
         trials=tuple(
-            _trial(name, timings[name], prefill.get(name), decode.get(name)) for name in order
+            trial(name, timings[name], prefill.get(name), decode.get(name)) for name in order
         ),
+        matmul_flops_per_second=multiplied,
     )
+
+
+def order_of(arms: Mapping[str, ModelConfig], number: int) -> list[str]:
+    """The arms of the round with a number: A B C, then C B A."""
+    return list(arms) if number % 2 else list(arms)[::-1]
 
 
 def _wire(driver: Driver, what: Measurement) -> Wire | None:
@@ -146,7 +172,7 @@ def _wire(driver: Driver, what: Measurement) -> Wire | None:
         forwards = tuple(rank[1:] for rank in timing.blocks)
     if what.link is None:
         return None
-    return what.link.wire(mean_block_seconds([_medians(rank) for rank in forwards]))
+    return what.link.wire(mean_block_seconds([medians(rank) for rank in forwards]))
 
 
 def mean_block_seconds(blocks: Sequence[tuple[float, ...]]) -> float:
@@ -157,15 +183,16 @@ def mean_block_seconds(blocks: Sequence[tuple[float, ...]]) -> float:
     return statistics.fmean(max(rank[block] for rank in blocks) for block in (0, 1))
 
 
-def _medians(forwards: BlockSeconds) -> tuple[float, ...]:
+def medians(forwards: BlockSeconds) -> tuple[float, ...]:
     """Median seconds of attention and of MLP over layers and forwards."""
     layers = [layer for forward in forwards for layer in forward]
     return tuple(statistics.median(layer[block] for layer in layers) for block in (0, 1))
 
 
-def _trial(
+def trial(
     name: str, timing: Timing, prefill_bound: float | None, decode_bound: float | None
 ) -> Trial:
+    """What a timing says of an arm, beside its simulated bounds."""
     moments = timing.seconds
     return Trial(
         arm=name,
@@ -174,10 +201,18 @@ def _trial(
         driver_seconds=timing.driver_seconds,
         prefill_bound=prefill_bound,
         decode_bound=decode_bound,
+        prefill_layers=_means(timing.layers[:1]),
+        decode_layers=_means(timing.layers[1:]),
+        joules=timing.joules,
     )
 
 
-def _bounds(
+def _means(forwards: LayerSeconds) -> tuple[float, ...]:
+    """Mean seconds of each layer."""
+    return tuple(statistics.fmean(layer) for layer in zip(*forwards, strict=True))
+
+
+def bounds(
     what: Measurement, blocks: Sequence[BlockSeconds], wire: Wire | None, message_bytes: int
 ) -> dict[str, float]:
     """The share of communication that each arm's dependencies let it hide, by simulation.

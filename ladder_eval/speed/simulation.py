@@ -33,8 +33,52 @@ def simulate(
         wire: What carries the messages.
         message_bytes: Size of one.
     """
+    clock, _ = _run(config, seconds, wire, message_bytes)
+    return max(clock.now)
+
+
+def lateness(
+    config: ModelConfig,
+    seconds: Sequence[LayerSeconds],
+    wire: Wire,
+    message_bytes: int,
+    rank: int,
+) -> tuple[float, ...]:
+    """Seconds by which the slowest rank sends each message of a forward's layers after one rank.
+
+    The last entry is by how much it ends its layers after that rank.
+
+    Args:
+        config: The model; its residual decides what waits for what.
+        seconds: Of each rank, what its blocks take without communication.
+        wire: What carries the messages.
+        message_bytes: Size of one.
+        rank: The rank.
+    """
+    clock, tp = _run(config, seconds, wire, message_bytes)
+    return tuple(max(moments) - moments[rank] for moments in (*tp.sent, clock.now))
+
+
+def _run(
+    config: ModelConfig, seconds: Sequence[LayerSeconds], wire: Wire, message_bytes: int
+) -> tuple["Clock", "SimulatedParallel"]:
     clock = Clock(len(seconds))
     tp = SimulatedParallel(clock, wire, message_bytes)
+    run_layers(config, seconds, clock, tp)
+    return clock, tp
+
+
+def run_layers(
+    config: ModelConfig, seconds: Sequence[LayerSeconds], clock: "Clock", tp: "SimulatedParallel"
+) -> None:
+    """Move a clock on by what `simulate` simulates.
+
+    Args:
+        config: As of `simulate`.
+        seconds: As of `simulate`.
+        clock: At 0 on every rank.
+        tp: The group, on that clock.
+    """
     stream = ResidualStream(_NOTHING, tp)
     for index in range(config.num_hidden_layers):
         attention, mlp = ([rank[index][block] for rank in seconds] for block in (0, 1))
@@ -47,7 +91,6 @@ def simulate(
         )
         block_class(config, index).forward(cast("Any", layer), stream, cast("Any", None))
     stream.read()
-    return max(clock.now)
 
 
 # Every value is this: only the times of values are simulated.
@@ -75,15 +118,21 @@ class Clock:
 
 
 class SimulatedParallel(TensorParallel):
-    """All ranks at once: a sum arrives when the last of them has sent and the wire has carried."""
+    """All ranks at once: a sum arrives when the last of them has sent and the wire has carried.
+
+    Attributes:
+        sent: When each rank has sent each message.
+    """
 
     def __init__(self, clock: Clock, wire: Wire, message_bytes: int) -> None:
         super().__init__(0, len(clock.now))
         self._clock, self._bytes = clock, message_bytes
         self._timetable = Timetable(wire)
+        self.sent: list[list[float]] = []
 
     def all_reduce_async(self, partial: Tensor) -> PendingReduce:
         """Note when the message will arrive."""
+        self.sent.append(self._clock.now)
         arrival = self._timetable.arrival(max(self._clock.now), self._bytes)
         wait = SimpleNamespace(wait=lambda: self._clock.wait_until(arrival))
         return PendingReduce(partial, wait)

@@ -1,26 +1,36 @@
 """A model and its residuals, from weights to the record of a measurement."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from ladder_eval.distributed.emulated import NAME as EMULATED_LINK
 from ladder_eval.distributed.shares import shares
-from ladder_eval.distributed.virtual_link import NAME
+from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed import BASELINE, BOUND, CANDIDATE, CONTROL, TimedArm, speed_rows
 from ladder_eval.results.speed_records import (
+    EMULATED,
+    MEASURED,
     RANDOM,
+    EmulationRecord,
     LinkRecord,
     Round,
     SpeedRecord,
     SpeedRow,
+    Work,
     Workload,
 )
+from ladder_eval.results.trace_records import ArmTrace
+from ladder_eval.speed.emulate import Emulation, emulate
+from ladder_eval.speed.extrapolation import extrapolated
 from ladder_eval.speed.measure import Link, Measurement, measure
+from ladder_eval.speed.trace import trace_arms, wire_of, with_gaps
+from ladder_eval.speed.work import work_of
 
 NO_COMM = "no-comm"
 _WARM_UP = 1
@@ -37,6 +47,7 @@ class Subject:
         whole: The model's configuration before layers were left out.
         folder: Its checkpoint; None for random weights.
         weights: Where these come from, in words.
+        emulation: What one device stands for; None to time all ranks.
     """
 
     name: str
@@ -45,6 +56,7 @@ class Subject:
     whole: ModelConfig
     folder: Path | None = None
     weights: str = RANDOM
+    emulation: Emulation | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -56,13 +68,31 @@ class Subject:
         """Name of the arm that is the baseline once more."""
         return f"{self.baseline} again"
 
+    @property
+    def is_extrapolated(self) -> bool:
+        """Whether the times of all layers follow from those of fewer."""
+        fewer = self.config.num_hidden_layers != self.whole.num_hidden_layers
+        return self.emulation is not None and fewer
+
     def all_arms(self) -> dict[str, ModelConfig]:
         """The arms, the bound without communication, and the control."""
-        bound = replace(self.config, ladder_layers=(), topology=NO_COMM)
-        return {**self.arms, NO_COMM: bound, self.control: self.config}
+        return self._complete(self.arms)
+
+    def whole_emulation(self) -> Emulation | None:
+        """What is emulated, with all layers of each of `all_arms`."""
+        if self.emulation is None:
+            return None
+        return replace(self.emulation, whole=self._complete(self.emulation.whole))
+
+    def _complete(self, arms: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+        base = arms[self.baseline]
+        bound = replace(base, ladder_layers=(), topology=NO_COMM)
+        return {**arms, NO_COMM: bound, self.control: base}
 
     def roles(self) -> list[TimedArm]:
-        """What each of `all_arms` is there for."""
+        """What each of `all_arms` is there for; of what is extrapolated, the whole model's."""
+        emulation = self.whole_emulation()
+        arms = emulation.whole if emulation and self.is_extrapolated else self.all_arms()
         roles = {self.baseline: BASELINE, NO_COMM: BOUND, self.control: CONTROL}
         return [
             TimedArm(
@@ -71,7 +101,7 @@ class Subject:
                 residual=config.residual,
                 ladder_layers=config.ladder_layers,
             )
-            for name, config in self.all_arms().items()
+            for name, config in arms.items()
         ]
 
 
@@ -111,6 +141,8 @@ class LoadedSubject:
         rounds: int,
         deadline: float,
         keep: Callable[[Round], None],
+        *,
+        all_reduce: str | None = None,
     ) -> SpeedRecord:
         """Time all arms.
 
@@ -120,6 +152,7 @@ class LoadedSubject:
             rounds: How many rounds, at most.
             deadline: By `perf_counter`, no round but the first is begun that would end later.
             keep: Called with each round before the next, to write it down.
+            all_reduce: Of real messages, the kernel that sums them; None for the group's own.
         """
         what = Measurement(
             arms=self.subject.all_arms(),
@@ -128,32 +161,56 @@ class LoadedSubject:
             workload=workload,
             link=link,
             rounds=rounds,
+            all_reduce=all_reduce,
             deadline=deadline,
         )
         tokens = workload.batch_size * workload.prompt_len
         message_bytes = tokens * self.subject.config.hidden_size * self.dtype.itemsize
         made = []
-        for each in measure(self.driver, what, message_bytes):
+        for each in self._rounds(what, message_bytes):
             keep(each)
             made.append(each)
+        emulation = self.subject.whole_emulation()
+        if emulation is not None and self.subject.is_extrapolated:
+            made = [extrapolated(each, what.arms, emulation.whole) for each in made]
         return self._record(what, made)
+
+    def _rounds(self, what: Measurement, message_bytes: int) -> Iterator[Round]:
+        emulation = self.subject.whole_emulation()
+        if emulation is None:
+            return measure(self.driver, what, message_bytes)
+        return emulate(self.driver, what, emulation, message_bytes)
+
+    def trace(self, record: SpeedRecord) -> tuple[SpeedRecord, tuple[ArmTrace, ...]]:
+        """Trace the arms that were timed last, over the link that they were timed over.
+
+        Returns:
+            The record with the gaps of its arms, and the traces.
+        """
+        arms, work = self.subject.all_arms(), record.workload
+        traces = trace_arms(self.driver, arms, work, wire_of(record.link))
+        step = work.batch_size * self.subject.config.hidden_size * self.dtype.itemsize
+        return with_gaps(record, arms, NO_COMM, traces, (work.prompt_len * step, step)), traces
 
     def _record(self, what: Measurement, rounds: Sequence[Round]) -> SpeedRecord:
         team, config, whole = self.driver.team, self.subject.config, self.subject.whole
         parts = shares(config.shape, team.tp.size)
+        work = self._work(what.workload)
         rows = speed_rows(
             self.subject.roles(),
             rounds,
             what.workload.batch_size,
             communicates=team.tp.size > 1,
+            work=work,
         )
+        link_name = VIRTUAL if self.subject.emulation is None else EMULATED_LINK
         attention, mlp = (_block_seconds(rounds, block) for block in (0, 1))
         return SpeedRecord(
             model=self.subject.name,
             weights=self.subject.weights,
             workload=what.workload,
             tp_size=team.tp.size,
-            link=_link_record(what.link, team.backend, rounds),
+            link=_link_record(what.link, link_name, what.all_reduce or team.backend, rounds),
             device=str(team.device),
             dtype=str(self.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
@@ -171,33 +228,60 @@ class LoadedSubject:
             attention_seconds=attention,
             mlp_seconds=mlp,
             copied_bytes_per_second=statistics.median(r.copied_bytes_per_second for r in rounds),
-            read_bytes_per_second=self._read_bytes_per_second(what.workload, rows),
+            read_bytes_per_second=_read_bytes_per_second(work, rows),
             driver_share=_driver_share(what.baseline, rounds),
             rows=rows,
+            matmul_flops_per_second=_matmul_flops_per_second(rounds),
+            kind=MEASURED if self.subject.emulation is None else EMULATED,
+            emulation=_emulation_record(self.subject, rounds),
         )
 
-    def _read_bytes_per_second(self, workload: Workload, rows: Sequence[SpeedRow]) -> float | None:
-        """What no-comm reads of weights and cache in a decode step, by the step's time."""
-        bound = next(row for row in rows if row.role == BOUND)
-        if bound.decode is None:
-            return None
-        config = self.subject.config
-        cached = workload.batch_size * (workload.prompt_len + workload.output_len / 2)
-        kv_heads = sum(
-            len(part.kv_heads) for part in shares(config.shape, self.driver.team.tp.size)
+    def _work(self, workload: Workload) -> Work:
+        """What a generation asks of the ranks whose times were taken."""
+        tp, config = self.driver.team.tp, self.subject.config
+        parts = shares(config.shape, tp.size)
+        timed = parts if self.subject.emulation is None else parts[tp.rank : tp.rank + 1]
+        layers = self.subject.whole.num_hidden_layers if self.subject.is_extrapolated else None
+        return work_of(
+            config,
+            workload,
+            timed,
+            sum(self.weight_bytes),
+            self.dtype.itemsize,
+            ranks=tp.size,
+            layers=layers,
         )
-        cache = 2 * config.num_hidden_layers * kv_heads * config.head_dim * cached
-        # Of an embedding that isn't the head as well, a step reads a few rows.
-        unread = 0 if config.tie_word_embeddings else config.vocab_size * config.hidden_size
-        read = sum(self.weight_bytes) + (cache - unread) * self.dtype.itemsize
-        return read / bound.decode.seconds.value
 
 
-def _link_record(link: Link | None, backend: str, rounds: Sequence[Round]) -> LinkRecord:
+def _read_bytes_per_second(work: Work, rows: Sequence[SpeedRow]) -> float | None:
+    """What no-comm reads of weights and cache in a decode step, by the step's time."""
+    bound = next(row for row in rows if row.role == BOUND)
+    return None if bound.decode is None else work.step_bytes / bound.decode.seconds.value
+
+
+def _matmul_flops_per_second(rounds: Sequence[Round]) -> float | None:
+    """Median over rounds; None if one of them doesn't know."""
+    found = [each.matmul_flops_per_second for each in rounds]
+    known = [speed for speed in found if speed is not None]
+    return statistics.median(known) if len(known) == len(found) else None
+
+
+def _emulation_record(subject: Subject, rounds: Sequence[Round]) -> EmulationRecord | None:
+    if subject.emulation is None:
+        return None
+    return EmulationRecord(
+        rank=subject.emulation.rank,
+        skew=subject.emulation.skew,
+        lateness=statistics.median(r.lateness for r in rounds if r.lateness is not None),
+        extrapolated=subject.is_extrapolated,
+    )
+
+
+def _link_record(link: Link | None, name: str, backend: str, rounds: Sequence[Round]) -> LinkRecord:
     if link is None:
         return LinkRecord(name=backend, mode=None, latency=None, latency_ratio=None, bandwidth=None)
     return LinkRecord(
-        name=NAME,
+        name=name,
         mode=link.mode,
         latency=statistics.median(r.latency for r in rounds if r.latency is not None),
         latency_ratio=link.ratio,

@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from ladder_eval.distributed.shares import Shape, possible_sizes, shares
+from ladder_eval.distributed.shares import Shape, busiest_rank, possible_sizes, shares
 from ladder_eval.errors import UsageError
 
 SMOLLM2 = Shape(
@@ -150,3 +150,28 @@ def test_all_sizes_that_are_offered_work_and_no_other():
             else:
                 with pytest.raises(UsageError, match=f"tp_size={size} "):
                     shares(shape, size)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tp_size", "rank"),
+    [
+        (SMOLLM2, 1, 0),
+        (SMOLLM2, 2, 0),  # 6 heads of 9
+        (SMOLLM2, 8, 0),  # two heads, all others one
+        (Shape(8, 8, 840, 1003), 8, 0),  # equal heads, and one token more than the last ranks
+        (Shape(6, 2, 840, 1000), 4, 0),  # 2:1:2:1
+        (Shape(7, 1, 840, 1000), 2, 0),  # 4:3
+    ],
+)
+def test_the_busiest_rank(shape, tp_size, rank):
+    assert busiest_rank(shape, tp_size) == rank
+
+
+def test_no_rank_is_busier_than_the_busiest():
+    for shape, tp_size in DEALS:
+        parts = shares(shape, tp_size)
+        own = parts[busiest_rank(shape, tp_size)]
+        for part in parts:
+            assert len(part.query_heads) + len(part.kv_heads) <= (
+                len(own.query_heads) + len(own.kv_heads)
+            )

@@ -130,7 +130,8 @@ def test_no_process_has_a_sum_before_it_can_have_arrived(processes, size, mode):
         # A serial wire is busy until the message is there, a pipelined one with the transfer.
         free = earliest[-1] if mode == "serial" else transferred
     # Back to back, n messages take at least n latencies or n transfers.
-    assert earliest[2] - sent[0] >= 3 * transfer + (3 if mode == "serial" else 1) * LATENCY
+    least = 3 * transfer + (3 if mode == "serial" else 1) * LATENCY
+    assert earliest[2] - sent[0] >= least - 1e-9  # what a clock of many hours rounds away
     for own in found:
         assert all(at >= least for at, least in zip(own["received"], earliest, strict=True))
 

@@ -10,7 +10,12 @@ import torch
 from thread_ranks import on_ranks
 
 from ladder_eval.engine import timing
-from ladder_eval.engine.timing import copied_bytes_per_second, time_generation, watched_blocks
+from ladder_eval.engine.timing import (
+    copied_bytes_per_second,
+    time_generation,
+    watched_blocks,
+    watched_layers,
+)
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.layers import PreNormBlock
 from ladder_eval.models.random_weights import random_model
@@ -217,3 +222,17 @@ def test_freed_memory_costs_no_page_faults_to_get_again():
         int(subprocess.check_output([sys.executable, "-c", FAULTS, word])) for word in ("kept", "")
     )
     assert kept < 10 < given_back
+
+
+@torch.inference_mode()
+def test_layers_last_until_the_next_and_the_last_until_its_end(model, clock):
+    make_slow(model, clock)
+    with watched_layers(model) as layers:
+        for _ in range(2):
+            model(ids())
+            clock.now += 1000  # after the last layer
+    assert layers == [[attention + mlp for attention, mlp in SLOW]] * 2
+    assert "forward" not in vars(model.layers[0])
+    with watched_layers(model) as again:
+        pass
+    assert again == []

@@ -19,6 +19,7 @@ from ladder_eval.report.tables import comparison_table, conditions, markdown
 from ladder_eval.results.published import published_row
 from ladder_eval.results.records import from_json, to_json
 from ladder_eval.results.speed_records import (
+    EmulationRecord,
     Estimate,
     LinkRecord,
     PhaseRecord,
@@ -577,7 +578,7 @@ def test_published_rows_are_in_terminal_and_report(undecided):
 
 COLUMNS = ["decode_speedup", "decode_speedup_low", "decode_speedup_high"]
 CONDITIONS = [
-    *("speed_tp_size", "speed_link", "speed_device"),
+    *("speed_kind", "speed_tp_size", "speed_link", "speed_device"),
     *("speed_dtype", "speed_weights", "speed_layers"),
 ]
 
@@ -598,6 +599,7 @@ def test_the_leaderboard_has_the_speedup_of_a_timed_model(undecided):
     ladder, dense = rows["lad|der"], rows["dense"]
     assert [ladder[name] for name in COLUMNS] == [1.249, 1.2, 1.304]
     assert {name: ladder[name] for name in CONDITIONS} == {
+        "speed_kind": "measured",
         "speed_tp_size": 2,
         "speed_link": "the virtual link (serial, 0.5 × block time, 100 GB/s)",
         "speed_device": "cpu",
@@ -622,3 +624,59 @@ def test_the_leaderboard_misses_the_speedup_of_others(undecided):
     only = prefill_only(replace(RECORD, rows=(replace(LADDER, arm="lad|der"),)))
     _, rows = board(replace(undecided, speed=(only,)))
     assert all(pd.isna(rows["lad|der"][name]) for name in COLUMNS)
+
+
+EMULATED = replace(
+    RECORD,
+    kind="emulated",
+    emulation=EmulationRecord(rank=2, skew=None, lateness=12.3e-6, extrapolated=True),
+    tp_size=8,
+    link=replace(VIRTUAL, name="emulated link"),
+    num_hidden_layers=4,
+    weight_bytes_per_rank=(2**31,),
+    peak_memory_bytes=(2**32,),
+    attention_seconds=(0.000124,),
+    mlp_seconds=(0.00035,),
+)
+
+
+def test_what_is_emulated_says_so(undecided):
+    block = brief_speed_block(EMULATED)
+    assert block.title == speed_block(EMULATED).title
+    assert block.title == (
+        "emulated speed, random weights, extrapolated from 4 of 80 layers, tp_size 8 over the "
+        "emulated link (serial, 0.5 × block time, 100 GB/s): batch_size 1, prompt 128, output 16"
+    )
+    assert block.notes[0].startswith("Emulated and with random weights, ladder decodes 1.25 times")
+    told = speed_conditions(EMULATED)
+    assert told[0] == (
+        "Emulated: rank 2 of 8 computed its share on one device, and each message was a delay. "
+        "The slowest rank sent it 12.3 µs later on average, by block times of all ranks drawn "
+        "from those of this one. Times of all 80 layers are extrapolated from 4."
+    )
+    assert told[1].startswith("Emulated link, serial, latency 123 µs = 0.5 × the mean block time")
+    assert "weights 2.00 GiB, peak memory 4.00 GiB of rank 2, all arms together." in told[3]
+    assert "without communication: rank 2: 0.12 + 0.35 ms." in told[4]
+    result = replace(undecided, speed=(EMULATED,))
+    assert from_json(to_json(result)) == result
+
+
+def test_a_skew_that_was_given_is_told():
+    emulation = EmulationRecord(rank=0, skew=5e-6, lateness=7e-6, extrapolated=False)
+    told = speed_conditions(replace(EMULATED, emulation=emulation, num_hidden_layers=80))
+    assert told[0].endswith(
+        "by block times of all ranks normal with a deviation of 5.00 µs, as given."
+    )
+
+
+def test_the_leaderboard_says_what_is_emulated(undecided):
+    frame, rows = board(replace(undecided, speed=(renamed(EMULATED),)))
+    assert rows["lad|der"]["speed_kind"] == "emulated"
+    (block,) = board_blocks(frame)
+    assert any("100 GB/s), emulated" in row[-1] for row in block.rows)
+
+
+def test_the_leaderboard_says_that_only_some_layers_were_timed(undecided):
+    frame, _ = board(replace(undecided, speed=(replace(renamed(RECORD), num_hidden_layers=4),)))
+    (block,) = board_blocks(frame)
+    assert any(row[-1].endswith(", random weights, 4 of 16 layers timed") for row in block.rows)

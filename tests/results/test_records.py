@@ -17,6 +17,7 @@ from ladder_eval.results.records import (
     from_json,
     to_json,
 )
+from ladder_eval.results.speed_records import LinkRecord, SpeedRecord, Workload
 
 
 @pytest.fixture
@@ -207,3 +208,40 @@ def test_nan_is_refused(result):
     bad = replace(result, scores=(replace(result.scores[0], value=float("nan")),))
     with pytest.raises(RecordError, match="NaN"):
         to_json(bad)
+
+
+def test_version_4_had_no_emulated_speed(result):
+    record = SpeedRecord(
+        model="m",
+        weights="random",
+        workload=Workload(batch_size=1, prompt_len=2, output_len=3),
+        tp_size=2,
+        link=LinkRecord(name="gloo", mode=None, latency=None, latency_ratio=None, bandwidth=None),
+        device="cpu",
+        dtype="float32",
+        threads=1,
+        num_hidden_layers=4,
+        all_hidden_layers=4,
+        vocab_size=8,
+        all_vocab_size=8,
+        heads_per_rank=(1, 1),
+        kv_heads_per_rank=(1, 1),
+        weight_bytes_per_rank=(1, 1),
+        peak_memory_bytes=(1, 1),
+        warm_up=1,
+        rounds=1,
+        rounds_asked=1,
+        attention_seconds=(),
+        mlp_seconds=(),
+        copied_bytes_per_second=1.0,
+        read_bytes_per_second=None,
+        driver_share=0.0,
+        rows=(),
+    )
+    data = json.loads(to_json(replace(result, speed=(record,))))
+    data["schema_version"] = 4
+    for name in ("kind", "emulation"):
+        del data["speed"][0][name]
+    old = from_json(json.dumps(data))
+    assert (old.schema_version, old.speed) == (4, (record,))
+    assert (record.kind, record.emulation) == ("measured", None)

@@ -15,7 +15,7 @@ from ladder_eval.results.speed import (
     median,
     speed_rows,
 )
-from ladder_eval.results.speed_records import Round, Trial
+from ladder_eval.results.speed_records import Round, Trial, Work
 
 ARMS = [
     TimedArm(name="standard", role=BASELINE, residual="standard"),
@@ -289,3 +289,50 @@ def test_only_ladder_layers_hide():
     for arm, name in ((ARMS[1], "hidden_comm"), (hybrid, "hidden_comm"), (less, "comm_saved")):
         rows = speed_rows([ARMS[0], arm, *ARMS[2:]], ROUNDS, 2)
         assert [row.comm_name for row in rows] == ["comm_saved", name, "comm_saved", "comm_saved"]
+
+
+WORK = Work(ranks=4, prefill_flops=240.0, step_bytes=60.0)
+
+
+def used(rounds=ROUNDS, batch_size=2):
+    rows = speed_rows(ARMS, rounds, batch_size, work=WORK)
+    return next(row for row in rows if row.arm == "ladder")
+
+
+def test_rates_of_a_user_and_of_a_device():
+    row = used()
+    # 6 tokens in 19, 16 and 16 seconds, for 2 users, by 4 devices.
+    assert ends(row.tokens_per_s_per_row) == close(3 / 19, 3 / 16, 3 / 16)
+    assert ends(row.tokens_per_s_per_rank) == close(1.5 / 19, 1.5 / 16, 1.5 / 16)
+
+
+def test_utilisation_is_taken_within_a_round():
+    machines = [(30.0, 80.0), (60.0, 100.0), (20.0, 60.0)]
+    rounds = [
+        replace(each, copied_bytes_per_second=copied, matmul_flops_per_second=flops)
+        for each, (copied, flops) in zip(ROUNDS, machines, strict=True)
+    ]
+    row = used(rounds)
+    # 60 bytes in 4, 4 and 4.5 seconds by 30, 60 and 20 a second.
+    assert ends(row.bandwidth_utilisation) == close(15 / 60, 15 / 30, 60 / 4.5 / 20)
+    # 240 operations in 8, 8 and 10 seconds by 80, 100 and 60 a second.
+    assert ends(row.flop_utilisation) == close(30 / 100, 30 / 80, 24 / 60)
+
+
+def test_what_is_not_known_of_every_round_is_not_told():
+    assert used().flop_utilisation is None  # no matrix product was timed
+    row = rows_of()["ladder"]
+    assert (row.tokens_per_s_per_rank, row.bandwidth_utilisation) == (None, None)
+    one = prefill_rounds([10, 12], [8, 8], [6, 6])
+    assert used(one).bandwidth_utilisation is None  # nothing is decoded
+
+
+def with_energy(each, joules):
+    trials = tuple(replace(trial, joules=joules) for trial in each.trials)
+    return replace(each, trials=trials)
+
+
+def test_energy_is_shared_by_all_tokens():
+    rounds = [with_energy(each, j) for each, j in zip(ROUNDS, [12, 30, 18], strict=True)]
+    assert ends(used(rounds).joules_per_token) == (2, 3, 5)  # of 6 tokens
+    assert used([*rounds[:2], with_energy(ROUNDS[2], None)]).joules_per_token is None

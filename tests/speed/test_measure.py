@@ -57,13 +57,16 @@ class Driver:
     def perf_counter(self):
         return self.now
 
-    def arrange(self, arms, link_capacity):
+    def arrange(self, arms, carrier, capacity):
         assert not self.calls
-        self.arranged.append((list(arms), link_capacity))
+        self.arranged.append((list(arms), carrier, capacity))
 
     def copied_bytes_per_second(self):
         self.copies += 1
         return 1000.0 * self.copies
+
+    def matmul_flops_per_second(self):
+        return 1e6 * self.copies
 
     def time(self, arm, workload, wire, *, cached=0, watched=False):
         # Only without communication is a block's time its computing alone; a warm-up isn't kept.
@@ -118,6 +121,7 @@ def test_every_second_round_goes_backwards(run):
     assert [[t.arm for t in each.trials] for each in rounds] == [forwards, forwards[::-1], forwards]
     assert [each.number for each in rounds] == [1, 2, 3]
     assert [each.copied_bytes_per_second for each in rounds] == [1000, 2000, 3000]
+    assert [each.matmul_flops_per_second for each in rounds] == [1e6, 2e6, 3e6]
 
 
 @pytest.mark.parametrize(("output_len", "short"), [(3, 2), (2, 2), (1, 1)])
@@ -133,11 +137,19 @@ def test_each_arm_warms_up_once_with_two_tokens_at_most(run, output_len, short):
     assert driver.watched == [False] * 3 + [True] + [False, False, True]
 
 
-@pytest.mark.parametrize(("link", "capacity"), [(ABSOLUTE, 1200), (RELATIVE, 1200), (None, None)])
-def test_arms_are_arranged_once_and_first(run, link, capacity):
+@pytest.mark.parametrize(
+    ("link", "all_reduce", "carrier"),
+    [
+        (ABSOLUTE, None, "virtual link"),
+        (RELATIVE, None, "virtual link"),
+        (None, None, None),
+        (None, "one-shot", "one-shot"),
+    ],
+)
+def test_arms_are_arranged_once_and_first(run, link, all_reduce, carrier):
     driver = Driver()
-    run(driver, link=link)
-    assert driver.arranged == [(list(ARMS), capacity)]
+    run(driver, link=link, all_reduce=all_reduce)
+    assert driver.arranged == [(list(ARMS), carrier, 1200)]
 
 
 @pytest.mark.parametrize(("link", "latency"), [(ABSOLUTE, 2), (None, None)])
