@@ -58,8 +58,8 @@ def published_table(reports: Path) -> str:
 def problems(result: RunResult) -> list[str]:
     """What keeps a result from being published, by those rules of reports/README.md that it shows.
 
-    A result made here names a clean commit and has all hashes; an imported one says where it came
-    from. Nothing in it may wait for a judge.
+    A result made here names a clean commit and has the hashes of its data; of an imported one it is
+    known what was asked. Nothing in it may wait for a judge.
     """
     found = []
     if any(not model.origin for model in result.models):
@@ -68,6 +68,8 @@ def problems(result: RunResult) -> list[str]:
             found.append("it wasn't made from a clean commit")
         if not all(task.data_sha256 for task in result.tasks):
             found.append("a task has no hash of its data")
+    elif not all(task.documents_sha256 for task in result.tasks):
+        found.append("it was imported without samples")
     if result.pending_tasks:
         found.append(f"{', '.join(result.pending_tasks)} wait for a judge")
     return found

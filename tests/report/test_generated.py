@@ -84,6 +84,12 @@ def test_what_waits_or_has_no_hash_is_not_published(undecided, tmp_path):
         published(tmp_path, waiting)
 
 
+def test_what_was_imported_needs_samples_to_be_published(undecided, tmp_path):
+    models = tuple(replace(model, origin="results.json") for model in undecided.models)
+    with pytest.raises(RecordError, match="it was imported without samples"):
+        published(tmp_path, replace(undecided, models=models))
+
+
 def test_only_what_is_between_markers_is_rewritten():
     page = "a\n<!-- x: generated -->\nold\n<!-- end of x -->\nb\n"
     assert rewritten(page, {"x": "new"}) == (
