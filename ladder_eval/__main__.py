@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 import ladder_eval
-from ladder_eval.commands import code, data, predict, tasks
+from ladder_eval.commands import code, data, leaderboard, predict, tasks
 from ladder_eval.commands.bench import bench
 from ladder_eval.commands.judge import judge
 from ladder_eval.commands.lm_eval import lm_eval
 from ladder_eval.commands.models import convert, models
-from ladder_eval.commands.results import leaderboard, report
+from ladder_eval.commands.results import report
 from ladder_eval.commands.run import run
 
 app = typer.Typer(
@@ -40,7 +40,7 @@ app.command(
 )(lm_eval)
 app.command()(judge)
 app.command()(report)
-app.command()(leaderboard)
+app.add_typer(leaderboard.app, name="leaderboard")
 
 
 def _version(wanted: bool) -> None:

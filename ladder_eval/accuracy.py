@@ -18,7 +18,7 @@ from ladder_eval.harness.arm import Arm
 from ladder_eval.harness.chat import Prompting
 from ladder_eval.harness.evaluation import PreparedTask, estimate_tokens, run_suite, written_tokens
 from ladder_eval.harness.judging.waiting import outputs_of
-from ladder_eval.harness.samples import sample_rows, write_lm_eval_layout
+from ladder_eval.harness.samples import hash_of, sample_rows, write_lm_eval_layout
 from ladder_eval.harness.suites import PROGRAMS
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.results.records import ModelRecord, TaskRecord
@@ -210,13 +210,18 @@ def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:
 
 
 def task_record(
-    prepared: PreparedTask, prompt_hashes: Sequence[str], kind: str, execution: str = ""
+    prepared: PreparedTask,
+    prompt_hashes: Sequence[str],
+    doc_hashes: Sequence[str],
+    kind: str,
+    execution: str = "",
 ) -> TaskRecord:
     """A task and the documents of it that all models were asked about.
 
     Args:
         prepared: The task.
         prompt_hashes: Of each of these documents.
+        doc_hashes: The same of the documents themselves.
         kind: The filter whose answers count.
         execution: How programs were run, if there are any.
     """
@@ -234,7 +239,8 @@ def task_record(
         official_documents=prepared.official_documents,
         source=prepared.source,
         data_sha256=prepared.data_sha256,
-        prompts_sha256=hashlib.sha256("\n".join(prompt_hashes).encode()).hexdigest(),
+        prompts_sha256=hash_of(prompt_hashes),
+        documents_sha256=hash_of(doc_hashes),
         filter=kind,
         part=MACRO if task.is_macro else "",
         execution=execution if task.answers == PROGRAMS else "",
@@ -245,13 +251,15 @@ def scored_record(prepared: PreparedTask, samples: pd.DataFrame, execution: str)
     """The record of a task that has scores."""
     own = samples[(samples["task"] == prepared.task.name) & samples["is_headline"]]
     own = own[own["model"] == samples["model"].iloc[0]]
-    return task_record(prepared, list(own["prompt_hash"]), str(own["filter"].iloc[0]), execution)
+    kind = str(own["filter"].iloc[0])
+    return task_record(prepared, list(own["prompt_hash"]), list(own["doc_hash"]), kind, execution)
 
 
 def waiting_record(prepared: PreparedTask, outputs: Sequence[Mapping[str, Any]]) -> TaskRecord:
     """The record of a task that waits for a judge."""
-    hashes = [str(row["sample"]["prompt_hash"]) for row in outputs]
-    return task_record(prepared, hashes, str(outputs[0]["sample"]["filter"]))
+    samples = [row["sample"] for row in outputs]
+    prompts, documents = ([str(s[name]) for s in samples] for name in ("prompt_hash", "doc_hash"))
+    return task_record(prepared, prompts, documents, str(samples[0]["filter"]))
 
 
 def plan(arms: Sequence[Arm], tasks: Sequence[PreparedTask], execution: Execution) -> str:

@@ -1,5 +1,6 @@
 """The command line: what it prints, and the one sentence for whatever can be put right."""
 
+import io
 import json
 import os
 import re
@@ -180,13 +181,48 @@ def test_report_prints_a_run_again(finished):
 def test_leaderboard_ranks_runs(finished, tmp_path):
     _, folder = finished
     csv = tmp_path / "board.csv"
-    done = invoke("leaderboard", folder.parent, "--csv", csv)
-    assert done.exit_code == 0
+    done = invoke("leaderboard", "export", folder.parent, "--out", csv)
+    assert (done.exit_code, done.stdout) == (0, "")
     assert f"Written to {csv}." in done.stderr
+    assert invoke("leaderboard", "export", folder.parent).stdout == csv.read_text()
     board = pd.read_csv(csv)
     assert sorted(board["model"]) == ["tiny", "tiny-ladder-1_3"]
-    assert all(name in done.stdout for name in board["model"])
     assert board.equals(pd.read_csv(folder / "leaderboard.csv"))
+    shown = invoke("leaderboard", folder.parent)
+    assert shown.exit_code == 0
+    assert all(name in shown.stdout for name in board["model"])
+    assert invoke("leaderboard", "show", folder.parent).stdout == shown.stdout
+
+
+def test_leaderboard_is_filtered(finished):
+    _, folder = finished
+    only = invoke("leaderboard", "export", folder.parent, "--model", "*ladder*", "--by-task")
+    board = pd.read_csv(io.StringIO(only.stdout))
+    assert set(board["model"]) == {"tiny-ladder-1_3"}
+    assert board["task"].tolist() == ["piqa", "arc_easy"]
+    runs = folder.parent
+    assert "is as wanted" in refused("leaderboard", runs, "--kind", "emulated")
+    assert "'fast' is unknown" in refused("leaderboard", runs, "--kind", "fast")
+    assert "no time such as" in refused("leaderboard", runs, "--since", "yesterday")
+    assert "'xls' is unknown" in refused("leaderboard", "export", runs, "--format", "xls")
+
+
+def test_what_lm_eval_wrote_is_imported(finished, tmp_path):
+    """A run's own files in lm-eval's layout are such, too."""
+    _, folder = finished
+    source = folder / "lm_eval" / "tiny"
+    words = ("--output-dir", tmp_path / "runs", "--name", "again")
+    done = invoke("leaderboard", "import", source, "--tasks", "piqa,arc_easy", *words)
+    assert done.exit_code == 0, done.output
+    (made,) = (tmp_path / "runs").iterdir()
+    assert f"The run is in {made}." in done.stderr
+    assert "imported from results_" in done.stdout
+    ours = [s.value for s in read_result(folder).scores if s.model == "tiny"]
+    assert [score.value for score in read_result(made).scores] == ours
+    assert "none of winogrande" in refused("leaderboard", "import", source, "--tasks", "winogrande")
+    assert "give --suite or --tasks" in refused("leaderboard", "import", source)
+    assert "Unknown suite" in refused("leaderboard", "import", source, "--suite", "nope")
+    assert "holds no results_" in refused("leaderboard", "import", tmp_path, "--tasks", "piqa")
 
 
 def test_models_are_listed():
@@ -467,7 +503,7 @@ def test_a_leaderboard_without_scored_runs_is_one_sentence(finished, tmp_path):
     only_timed = replace(read_result(finished[1]), **bare)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "results.json").write_text(to_json(only_timed))
-    assert refused("leaderboard", tmp_path, "--csv", tmp_path / "board.csv") == (
+    assert refused("leaderboard", "export", tmp_path, "--out", tmp_path / "board.csv") == (
         f"{tmp_path} holds no scored run; `ladder-eval report` prints a timing."
     )
     assert not (tmp_path / "board.csv").exists()
@@ -490,7 +526,9 @@ def test_damaged_result_is_one_sentence(finished, tmp_path):
 
 def test_leaderboard_that_cannot_be_written_is_one_sentence(finished, tmp_path):
     (tmp_path / "file").touch()
-    done = invoke("leaderboard", finished[1].parent, "--csv", tmp_path / "file" / "board.csv")
+    done = invoke(
+        *("leaderboard", "export", finished[1].parent, "--out", tmp_path / "file" / "board.csv")
+    )
     assert done.exit_code == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("ladder-eval: can't write ")
@@ -547,6 +585,9 @@ print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modu
         ["data", "verify"],
         ["data", "pack"],
         ["report"],
+        ["leaderboard"],
+        ["leaderboard", "export"],
+        ["leaderboard", "import"],
     ],
 )
 def test_every_command_has_help(command):

@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +27,32 @@ def sample_rows(
     What waits for a judge has no value yet, and is left out.
     """
     for prepared in tasks:
-        if prepared.task.answers == OUTPUTS:
-            continue
-        task, counts = prepared.task, headline_filter(prepared.task, result)
-        categories = {part.name: getattr(part, "category", None) for part in task.parts}
-        for part in prepared.lm_tasks:
-            for sample in result["samples"][part]:
-                value = term(task.headline, sample[task.headline])
-                metrics = {name: sample[name] for name in sample["metrics"]}
-                yield {
-                    "model": model,
-                    "task": task.name,
-                    "group": part if task.group else None,
-                    "category": categories[part],
-                    "is_headline": sample["filter"] == counts,
-                    "metric": task.headline,
-                    "value": value.value,
-                    "weight": value.weight,
-                    "metrics": json.dumps(metrics, default=_plain),
-                    **asked_and_answered(sample),
-                }
+        if prepared.task.answers != OUTPUTS:
+            yield from task_rows(model, prepared.task, prepared.lm_tasks, result)
+
+
+def task_rows(
+    model: str, task: SuiteTask, parts: Iterable[str], result: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """The rows of one task, of the parts that are named."""
+    counts = headline_filter(task, result)
+    categories = {part.name: getattr(part, "category", None) for part in task.parts}
+    for part in parts:
+        for sample in result["samples"][part]:
+            value = term(task.headline, sample[task.headline])
+            metrics = {name: sample[name] for name in sample["metrics"]}
+            yield {
+                "model": model,
+                "task": task.name,
+                "group": part if task.group else None,
+                "category": categories[part],
+                "is_headline": sample["filter"] == counts,
+                "metric": task.headline,
+                "value": value.value,
+                "weight": value.weight,
+                "metrics": json.dumps(metrics, default=_plain),
+                **asked_and_answered(sample),
+            }
 
 
 def asked_and_answered(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,6 +100,11 @@ def prompt_hash(arguments: Sequence[Sequence[Any]]) -> str:
     """
     text = json.dumps([list(request) for request in arguments], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hash_of(hashes: Sequence[str]) -> str:
+    """Hash of the hashes of a task's documents or prompts, in their order."""
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def write_lm_eval_layout(

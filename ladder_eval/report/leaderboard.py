@@ -1,91 +1,115 @@
-"""All runs' models in one table: as a data frame, as CSV, and for the terminal."""
+"""All runs' models, ranked among those that were asked the same; as data frames and as CSV."""
 
-import hashlib
+import fnmatch
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
-from rich.table import Table
-from rich.text import Text
 
-from ladder_eval.report.speed import link_words
-from ladder_eval.report.words import bounds, percent, points
-from ladder_eval.results.averages import suite_average
-from ladder_eval.results.files import atomic_write
-from ladder_eval.results.records import POOLED, Comparison, ModelRecord, RunResult
-from ladder_eval.results.speed_records import MEASURED
+from ladder_eval.errors import UsageError
+from ladder_eval.report.board_columns import LEADERBOARD_COLUMNS, SCORE_COLUMNS, kinds
+from ladder_eval.report.board_rows import model_rows, score_rows
+from ladder_eval.results.index import Table, read_runs
+from ladder_eval.results.records import RunResult
+from ladder_eval.results.speed_records import EMULATED, MEASURED
 
-__all__ = ["LEADERBOARD_COLUMNS", "leaderboard", "leaderboard_table", "to_csv", "write_csv"]
+__all__ = [
+    "SAME_EVALUATION",
+    "Board",
+    "Wanted",
+    "leaderboard",
+    "read_board",
+    "to_csv",
+]
 
-LEADERBOARD_COLUMNS: Final[dict[str, str]] = {
-    "model": "string",
-    "residual": "string",
-    "ladder_layers": "string",
-    "num_hidden_layers": "Int64",
-    "parameters": "Int64",
-    "suite": "string",
-    "limit": "Int64",
-    "seed": "Int64",
-    "documents": "Int64",
-    "prompts_sha256": "string",
-    "mean_headline": "float64",
-    "baseline": "string",
-    "pooled_difference_points": "float64",
-    "pooled_low_points": "float64",
-    "pooled_high_points": "float64",
-    "decode_speedup": "float64",
-    "decode_speedup_low": "float64",
-    "decode_speedup_high": "float64",
-    "speed_kind": "string",
-    "speed_tp_size": "Int64",
-    "speed_link": "string",
-    "speed_device": "string",
-    "speed_dtype": "string",
-    "speed_weights": "string",
-    "speed_layers": "Int64",
-    "dtype": "string",
-    "device": "string",
-    "tp_size": "Int64",
-    "batch_size": "Int64",
-    "weights": "string",
-    "adaptation": "string",
-    "fingerprint": "string",
-    "run_id": "string",
-    "started_at": "string",
-    "ladder_eval_version": "string",
-    "schema_version": "Int64",
-}
-"""Columns of the leaderboard in order, each with its pandas type. One row per model and run.
-
-`ladder_layers` lists indexes with spaces between them; `limit` is missing for whole tasks.
-`documents` is the sum over tasks and `prompts_sha256` a hash of all that was asked about them.
-`mean_headline` is the unweighted mean of the headline metrics, a fraction, over the tasks that the
-suite averages, or all whose metric is a fraction; missing if one of them is. `baseline` and the
-`pooled_` columns, in percentage points with their interval, are missing where a model is compared
-with nothing, and `decode_speedup` with its interval, the baseline's time by the model's, where it
-wasn't timed. The `speed_` columns are the conditions of that, such as whether it was measured and
-the link is virtual, which need not be those of scoring. `started_at` is ISO 8601.
-"""
-
-SAME_EVALUATION: Final = ["fingerprint", "suite", "prompts_sha256", "dtype", "device", "baseline"]
+SAME_EVALUATION: Final = ["fingerprint", "group", "dtype", "device"]
 """Columns that tell evaluations apart; of equal ones, the leaderboard keeps the newest."""
+
+_TABLES: Final = (
+    Table(name="models", columns=LEADERBOARD_COLUMNS, rows=model_rows),
+    Table(name="scores", columns=kinds(SCORE_COLUMNS), rows=score_rows),
+)
+
+SPEED_KINDS: Final = (MEASURED, EMULATED, "predicted")
+"""What a time can be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which rows are wanted; None leaves a column alone. Texts may be patterns such as `*_1b`.
+
+    Attributes:
+        suite: Suite.
+        model: Name of the model.
+        residual: Residual.
+        dtype: Number format of the scoring.
+        kind: One of `SPEED_KINDS`: only models with such times.
+        since: Runs that started at this ISO 8601 time or later; without an offset, of UTC.
+    """
+
+    suite: str | None = None
+    model: str | None = None
+    residual: str | None = None
+    dtype: str | None = None
+    kind: str | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Board:
+    """A leaderboard.
+
+    Attributes:
+        models: One row a model, suite and conditions: `LEADERBOARD_COLUMNS`, ranked by group.
+        scores: One row a model and task: `SCORE_COLUMNS`.
+        repeated: Older evaluations of the same that were left out.
+        skipped: Why runs that can't be read can't, a sentence each.
+    """
+
+    models: pd.DataFrame
+    scores: pd.DataFrame
+    repeated: int
+    skipped: tuple[str, ...]
 
 
 def leaderboard(results: Sequence[RunResult]) -> pd.DataFrame:
-    """One row per model and run, by suite, then by falling mean; columns `LEADERBOARD_COLUMNS`.
+    """One row a model, suite and conditions: by suite and group, then by falling mean.
 
     A repeated evaluation, with equal `SAME_EVALUATION`, counts once: the newest.
     """
-    newest_first = sorted(results, key=_started, reverse=True)
-    rows = [_row(result, model) for result in newest_first for model in result.models]
+    rows = [row for result in results for row in model_rows(result)]
     frame = pd.DataFrame(rows, columns=list(LEADERBOARD_COLUMNS)).astype(LEADERBOARD_COLUMNS)
-    kept = frame.drop_duplicates(SAME_EVALUATION, keep="first")
-    order = kept.sort_values(
-        ["suite", "mean_headline", "model"], ascending=[True, False, True], kind="stable"
-    )
-    return order.reset_index(drop=True)
+    return _ranked(frame)
+
+
+def read_board(folder: Path, wanted: Wanted) -> Board:
+    """The leaderboard of all runs at or below a folder.
+
+    Raises:
+        RecordError: If `folder` isn't a folder.
+        UsageError: If it holds no scored run that can be read, or none that is wanted.
+    """
+    _check_kind(wanted.kind)
+    indexed = read_runs(folder, _TABLES)
+    if not indexed.runs:
+        raise UsageError(f"{folder} holds no finished run; `ladder-eval run` makes one.")
+    models = indexed.tables["models"]
+    if models.empty and indexed.skipped:
+        raise UsageError(indexed.skipped[0])
+    if models.empty:
+        raise UsageError(f"{folder} holds no scored run; `ladder-eval report` prints a timing.")
+    ranked = _ranked(models)
+    repeated = len(models) - len(ranked)
+    ranked = ranked[_fits(ranked, wanted)].reset_index(drop=True)
+    if ranked.empty:
+        raise UsageError(f"No model in {folder} is as wanted; leave some of the filters out.")
+    scores = _of(indexed.tables["scores"], ranked)
+    return Board(models=ranked, scores=scores, repeated=repeated, skipped=indexed.skipped)
 
 
 def to_csv(frame: pd.DataFrame) -> str:
@@ -98,137 +122,55 @@ def to_csv(frame: pd.DataFrame) -> str:
     return str(safe.to_csv(index=False, lineterminator="\n"))
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Replace a file with `to_csv` of the leaderboard.
-
-    Raises:
-        RecordError: If the file can't be written.
-    """
-    atomic_write(path, to_csv(frame))
-
-
-def leaderboard_table(frame: pd.DataFrame) -> Table:
-    """The leaderboard's main columns for the terminal."""
-    headings = (
-        "suite",
-        "model",
-        "residual",
-        "documents",
-        "mean %",
-        "difference, points",
-        "decode speedup",
-        "against",
+def _ranked(frame: pd.DataFrame) -> pd.DataFrame:
+    started = frame["started_at"].map(datetime.fromisoformat)
+    newest_first = frame.loc[started.sort_values(ascending=False, kind="stable").index]
+    kept = newest_first.drop_duplicates(SAME_EVALUATION, keep="first")
+    order = kept.sort_values(
+        ["suite", "documents", "group", "mean_headline", "model"],
+        ascending=[True, False, True, False, True],
+        kind="stable",
     )
-    table = Table(title=Text("Leaderboard"), title_justify="left")
-    for heading in headings:
-        numeric = heading in ("documents", "mean %", "difference, points", "decode speedup")
-        table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
-    for row in frame.to_dict("records"):
-        table.add_row(*map(Text, _cells(row)))
-    return table
+    return order.reset_index(drop=True)
 
 
-def _started(result: RunResult) -> datetime:
-    return datetime.fromisoformat(result.provenance.started_at)
+def _of(scores: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+    """The scores of the models that are on the board, in its order."""
+    keys = [*SAME_EVALUATION, "run_id", "model"]
+    once = scores.drop_duplicates([*keys, "task"])
+    return models[keys].merge(once, on=keys)[list(scores.columns)].reset_index(drop=True)
 
 
-def _row(result: RunResult, model: ModelRecord) -> dict[str, object]:
-    pooled = _pooled(result, model.name)
-    return {
-        "model": model.name,
-        "residual": model.residual,
-        "ladder_layers": " ".join(map(str, model.ladder_layers)),
-        "num_hidden_layers": model.num_hidden_layers,
-        "parameters": model.parameters,
-        "suite": result.suite,
-        "limit": result.limit,
-        "seed": result.seed,
-        "documents": sum(task.documents for task in result.tasks),
-        "prompts_sha256": _prompts_sha256(result),
-        "mean_headline": _mean_headline(result, model.name),
-        "baseline": pooled.baseline if pooled else None,
-        "pooled_difference_points": 100 * pooled.difference if pooled else None,
-        "pooled_low_points": 100 * pooled.low if pooled else None,
-        "pooled_high_points": 100 * pooled.high if pooled else None,
-        **_speed(result, model.name),
-        "dtype": model.dtype,
-        "device": model.device,
-        "tp_size": model.tp_size,
-        "batch_size": model.batch_size,
-        "weights": model.weights,
-        "adaptation": model.adaptation,
-        "fingerprint": model.fingerprint,
-        "run_id": result.run_id,
-        "started_at": result.provenance.started_at,
-        "ladder_eval_version": result.provenance.versions.get("ladder-eval"),
-        "schema_version": result.schema_version,
-    }
+def _fits(frame: pd.DataFrame, wanted: Wanted) -> npt.NDArray[np.bool_]:
+    """Of each row, whether it is wanted."""
+    fits = np.ones(len(frame), dtype=np.bool_)
+    for name in ("suite", "model", "residual", "dtype"):
+        pattern = getattr(wanted, name)
+        if pattern is not None:
+            fits &= np.array([fnmatch.fnmatchcase(text, pattern) for text in frame[name]])
+    if wanted.kind is not None:
+        fits &= np.array(
+            [kind is not pd.NA and kind == wanted.kind for kind in frame["speed_kind"]]
+        )
+    if wanted.since is not None:
+        since = _time(wanted.since)
+        fits &= np.array([datetime.fromisoformat(text) >= since for text in frame["started_at"]])
+    return fits
 
 
-def _prompts_sha256(result: RunResult) -> str:
-    hashes = "\n".join(task.prompts_sha256 for task in result.tasks)
-    return hashlib.sha256(hashes.encode()).hexdigest()
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--since {text!r} is no time such as 2025-01-31; give one.") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _pooled(result: RunResult, model: str) -> Comparison | None:
-    found = (each for each in result.comparisons if each.candidate == model)
-    return next((each for each in found if each.task == POOLED), None)
-
-
-def _speed(result: RunResult, model: str) -> dict[str, object]:
-    """How much faster than its baseline a model decodes, and over what, if it was timed."""
-    timed = ((record, row) for record in result.speed for row in record.rows if row.arm == model)
-    record, row = next(timed, (None, None))
-    speedup = row.decode.speedup if row is not None and row.decode is not None else None
-    return {
-        "decode_speedup": speedup.value if speedup else None,
-        "decode_speedup_low": speedup.low if speedup else None,
-        "decode_speedup_high": speedup.high if speedup else None,
-        "speed_kind": record.kind if record else None,
-        "speed_tp_size": record.tp_size if record else None,
-        "speed_link": link_words(record.link) if record else None,
-        "speed_device": record.device if record else None,
-        "speed_dtype": record.dtype if record else None,
-        "speed_weights": record.weights if record else None,
-        "speed_layers": record.num_hidden_layers if record else None,
-    }
-
-
-def _mean_headline(result: RunResult, model: str) -> float | None:
-    """The suite's average; None if any task is missing, as another mean isn't comparable."""
-    average = suite_average(result, model)
-    return average.value if average and average.is_complete else None
+def _check_kind(kind: str | None) -> None:
+    if kind not in (None, *SPEED_KINDS):
+        raise UsageError(f"--kind {kind!r} is unknown; known are {', '.join(SPEED_KINDS)}.")
 
 
 def _defuse(cell: object) -> object:
     dangerous = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
     return f"'{cell}" if dangerous else cell
-
-
-def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
-    limited = "" if pd.isna(row["limit"]) else f" (limit {row['limit']})"
-    return (
-        row["suite"],
-        row["model"],
-        row["residual"],
-        f"{row['documents']}{limited}",
-        "—" if pd.isna(row["mean_headline"]) else percent(row["mean_headline"]),
-        _difference(row),
-        _speedup(row),
-        "—" if pd.isna(row["baseline"]) else row["baseline"],
-    )
-
-
-def _speedup(row: dict[Any, Any]) -> str:
-    if pd.isna(row["decode_speedup"]):
-        return "—"
-    kind = "" if row["speed_kind"] == MEASURED else f", {row['speed_kind']}"
-    return f"{row['decode_speedup']:.2f} over {row['speed_link']}{kind}"
-
-
-def _difference(row: dict[Any, Any]) -> str:
-    names = ("pooled_difference_points", "pooled_low_points", "pooled_high_points")
-    difference, low, high = (row[name] for name in names)
-    if pd.isna(difference):
-        return "—"
-    return f"{points(difference / 100)} {bounds(low / 100, high / 100)}"

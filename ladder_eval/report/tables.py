@@ -36,9 +36,16 @@ from ladder_eval.report.words import (
     tensor_parallel,
 )
 from ladder_eval.results.averages import headlines
-from ladder_eval.results.records import ModelRecord, RunResult, TaskRecord
+from ladder_eval.results.records import UNKNOWN, ModelRecord, RunResult, TaskRecord
 
-__all__ = ["blocks", "comparison_table", "conditions", "markdown"]
+__all__ = [
+    "block_markdown",
+    "block_table",
+    "blocks",
+    "comparison_table",
+    "conditions",
+    "markdown",
+]
 
 
 def blocks(result: RunResult) -> tuple[Block, ...]:
@@ -102,7 +109,29 @@ def _published(result: RunResult) -> list[Block]:
     return [published_block(result.published)] if result.published else []
 
 
+def block_table(block: Block) -> Group:
+    """A block with its title and notes, for the terminal."""
+    return Group(Text(block.title), _rich_table(block), *map(Text, block.notes))
+
+
+def block_markdown(block: Block) -> str:
+    """A block with its title and notes, as Markdown."""
+    title = f"## {_escape(block.title)}"
+    return "\n\n".join([title, _markdown_table(block), *map(_escape, block.notes)])
+
+
+def _made(model: ModelRecord) -> str:
+    """How the weights came to fit the residual, or that it isn't known."""
+    return f"imported from {model.origin}" if model.origin else model.adaptation
+
+
 def _model_text(model: ModelRecord) -> str:
+    if model.origin:
+        return (
+            f"{residual(model)}, {_made(model)}; weights: {model.weights}; {model.dtype} on "
+            f"{model.device}; prompts {model.prompts}; whether requests were truncated and what "
+            "the scoring cost isn't known"
+        )
     return (
         f"{residual(model)}, {model.adaptation}, {model.parameters} parameters; "
         f"weights: {model.weights} (SHA-256 {model.weights_sha256[:12]}); "
@@ -120,9 +149,13 @@ def _task_text(result: RunResult, task: TaskRecord) -> str:
     return (
         f"{task.dataset}, {task.split} split{_prefixed(subset([task]))}, "
         f"{task.num_fewshot}-shot, {metric_words(result, task)}{macro}, version {task.version}; "
-        f"data: {task.source} (SHA-256 {task.data_sha256[:12]}), "
-        f"prompts: SHA-256 {task.prompts_sha256[:12]}{_prefixed(task.execution)}"
+        f"data: {task.source} (SHA-256 {_brief(task.data_sha256)}), "
+        f"prompts: SHA-256 {_brief(task.prompts_sha256)}{_prefixed(task.execution)}"
     )
+
+
+def _brief(digest: str) -> str:
+    return digest[:12] or UNKNOWN
 
 
 def _methods(result: RunResult) -> str:
@@ -179,8 +212,9 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
     made = result.provenance
     for model in result.models:
         yield (
-            f"{model.name}: {residual(model)}, {model.adaptation}; {model.dtype} on "
-            f"{model.device}, {tensor_parallel(model)}, batch_size {model.batch_size}."
+            f"{model.name}: {residual(model)}, {_made(model)}; {model.dtype} on "
+            f"{model.device}, {tensor_parallel(model)}, "
+            f"batch_size {model.batch_size or UNKNOWN}."
         )
     shots = sorted({task.num_fewshot for task in result.tasks})
     splits = sorted({task.split for task in result.tasks})
@@ -195,10 +229,12 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
         yield f"Not compared, as their documents have no spread to estimate from: {alone}."
     if result.pending_tasks:
         yield waiting_sentence(result)
-    yield (
-        f"{made.hardware.get('processor', NOTHING)}, {made.hardware.get('cores', NOTHING)} cores: "
-        f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."
-    )
+    if made.hardware:  # imported results don't say
+        processor, cores = (made.hardware.get(name, NOTHING) for name in ("processor", "cores"))
+        yield (
+            f"{processor}, {cores} cores: "
+            f"{made.seconds:.0f} s wall time, {memory(made.peak_memory_bytes)} peak memory."
+        )
     yield from (f"Warning: {text}" for text in result.warnings)
 
 

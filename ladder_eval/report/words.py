@@ -7,7 +7,7 @@ number never looks like a range or a hyphen.
 from collections.abc import Iterable, Sequence
 
 from ladder_eval.report.block import NOTHING
-from ladder_eval.results.records import Comparison, ModelRecord, TaskRecord
+from ladder_eval.results.records import UNKNOWN, Comparison, ModelRecord, TaskRecord
 
 __all__ = [
     "bounds",
@@ -22,6 +22,7 @@ __all__ = [
     "subset",
     "tensor_parallel",
     "verdict",
+    "whole",
 ]
 
 
@@ -70,6 +71,8 @@ def layers(indexes: Iterable[int]) -> str:
 
 def residual(model: ModelRecord) -> str:
     """A model's residual and where it applies, such as "hybrid ladder (layers 8–15 of 16)"."""
+    if model.num_hidden_layers is None:
+        return model.residual
     if not model.ladder_layers:
         return f"{model.residual} ({model.num_hidden_layers} layers)"
     return f"{model.residual} (layers {layers(model.ladder_layers)} of {model.num_hidden_layers})"
@@ -77,8 +80,8 @@ def residual(model: ModelRecord) -> str:
 
 def tensor_parallel(model: ModelRecord) -> str:
     """How a model was divided among ranks, such as "tp_size 2 by gloo, heads 6:3 and ..."."""
-    if model.tp_size == 1:
-        return "tp_size 1"
+    if model.tp_size is None or model.tp_size == 1:
+        return f"tp_size {model.tp_size or UNKNOWN}"
     heads, kv_heads = (
         ":".join(map(str, n)) for n in (model.heads_per_rank, model.kv_heads_per_rank)
     )
@@ -113,8 +116,13 @@ def documents(task: TaskRecord) -> str:
 def subset(tasks: Sequence[TaskRecord]) -> str:
     """What part of the official documents was evaluated, such as "subset: 40 of 570"; "" if all."""
     evaluated = sum(task.documents for task in tasks)
-    whole = sum(max(task.official_documents or 0, task.documents_in_split) for task in tasks)
-    return "" if evaluated == whole else f"subset: {evaluated} of {whole}"
+    there_are = whole(tasks)
+    return "" if evaluated == there_are else f"subset: {evaluated} of {there_are}"
+
+
+def whole(tasks: Sequence[TaskRecord]) -> int:
+    """Documents that there are: as loaded or as published, whichever are more."""
+    return sum(max(task.official_documents or 0, task.documents_in_split) for task in tasks)
 
 
 def verdict(pooled: Comparison, tasks: Sequence[TaskRecord]) -> str:

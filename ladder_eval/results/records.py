@@ -25,6 +25,7 @@ from ladder_eval.results.speed_records import SpeedRecord
 __all__ = [
     "POOLED",
     "SCHEMA_VERSION",
+    "UNKNOWN",
     "Comparison",
     "JudgementRecord",
     "ModelRecord",
@@ -42,6 +43,9 @@ SCHEMA_VERSION: Final = 5
 
 # Since then fields were only added, with a default that says what was true without them.
 _OLDEST_READ: Final = 4
+
+UNKNOWN: Final = "unknown"
+"""What imported results don't say of a model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +85,9 @@ class Provenance:
 class ModelRecord:
     """One evaluated model, how it was run, and what the scoring cost.
 
+    Of a model whose results were imported, much isn't known: then numbers are None, texts are
+    `UNKNOWN`, and what the scoring cost is 0 as nothing was scored here.
+
     Attributes:
         name: The name that scores and comparisons use.
         residual: "standard", "ladder" or "hybrid ladder".
@@ -109,13 +116,14 @@ class ModelRecord:
         reused_requests: Requests answered from an earlier run's log.
         scored_tokens: Tokens that this run computed.
         scoring_seconds: Wall time of the computation alone.
+        origin: Where imported results came from, in words; "" where they were made here.
     """
 
     name: str
     residual: str
     ladder_layers: tuple[int, ...]
-    num_hidden_layers: int
-    parameters: int
+    num_hidden_layers: int | None
+    parameters: int | None
     weights: str
     weights_sha256: str
     tokenizer_sha256: str
@@ -123,13 +131,13 @@ class ModelRecord:
     adaptation: str
     dtype: str
     device: str
-    tp_size: int
+    tp_size: int | None
     tp_backend: str
     heads_per_rank: tuple[int, ...]
     kv_heads_per_rank: tuple[int, ...]
     weight_bytes_per_rank: tuple[int, ...]
     tp_check: float | None
-    batch_size: int
+    batch_size: int | None
     prompts: str
     bos: str
     cut_texts: int
@@ -138,6 +146,7 @@ class ModelRecord:
     reused_requests: int
     scored_tokens: int
     scoring_seconds: float
+    origin: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

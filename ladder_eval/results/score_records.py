@@ -27,13 +27,15 @@ class TaskRecord:
         documents_in_split: Documents in the split as loaded.
         official_documents: Documents that the data set's authors publish, where known.
         source: Where the data came from.
-        data_sha256: Hash of the data.
+        data_sha256: Hash of the data; "" of imported results, which don't have it.
         prompts_sha256: Hash of the prompts.
         filter: The filter of lm-eval's whose answers the headline metric judges; "none" where the
             task has none.
         part: The `Score.part` that counts: "" for the whole task, or "macro" where its subjects
             count equally. Differences between models are over documents in either case.
         execution: How programs were run that the models wrote; "" where there are none.
+        documents_sha256: Hash of the evaluated documents, with their right answers; it and
+            `prompts_sha256` are "" where only aggregated results were imported.
     """
 
     task: str
@@ -51,6 +53,7 @@ class TaskRecord:
     filter: str = "none"
     part: str = ""
     execution: str = ""
+    documents_sha256: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

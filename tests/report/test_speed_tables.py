@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from ladder_eval.report.leaderboard import leaderboard, leaderboard_table, to_csv
+from ladder_eval.report.board_pages import board_blocks
+from ladder_eval.report.leaderboard import leaderboard, to_csv
 from ladder_eval.report.speed import (
     brief_speed_block,
     published_block,
@@ -607,8 +608,10 @@ def test_the_leaderboard_has_the_speedup_of_a_timed_model(undecided):
         "speed_layers": 80,
     }
     assert all(pd.isna(dense[name]) for name in COLUMNS)
-    text = printed(leaderboard_table(frame), width=300)
-    assert "1.25 over the virtual link (serial, 0.5 × block time, 100 GB/s)" in text
+    (block,) = board_blocks(frame)
+    cells = {row[1].removesuffix(" †"): row[-1] for row in block.rows}
+    speedup = "1.25 over the virtual link (serial, 0.5 × block time, 100 GB/s)"
+    assert cells == {"lad|der": f"{speedup}, random weights", "dense": "—"}
     again = pd.read_csv(io.StringIO(to_csv(frame))).set_index("model")
     assert again.loc["lad|der", "decode_speedup"] == 1.249
 
@@ -669,4 +672,11 @@ def test_a_skew_that_was_given_is_told():
 def test_the_leaderboard_says_what_is_emulated(undecided):
     frame, rows = board(replace(undecided, speed=(renamed(EMULATED),)))
     assert rows["lad|der"]["speed_kind"] == "emulated"
-    assert "100 GB/s), emulated" in printed(leaderboard_table(frame), width=300)
+    (block,) = board_blocks(frame)
+    assert any("100 GB/s), emulated" in row[-1] for row in block.rows)
+
+
+def test_the_leaderboard_says_that_only_some_layers_were_timed(undecided):
+    frame, _ = board(replace(undecided, speed=(replace(renamed(RECORD), num_hidden_layers=4),)))
+    (block,) = board_blocks(frame)
+    assert any(row[-1].endswith(", random weights, 4 of 16 layers timed") for row in block.rows)
