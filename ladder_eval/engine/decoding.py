@@ -1,6 +1,6 @@
 """Token by token: the prompts in one forward, then a forward for each token that follows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from itertools import count
 
 import torch
@@ -17,10 +17,11 @@ def decode(
     cache: KeyValueCache,
     choose: Callable[[Tensor], Tensor],
     lengths: Tensor | None = None,
-) -> Iterator[Tensor]:
+) -> Generator[Tensor, Tensor | None]:
     """The tokens after each prompt, one of each row at a time, [batch], for as long as asked.
 
-    All ranks of the model's group call this together, with equal prompts, and ask as often.
+    All ranks of the model's group call this together, with equal prompts, and ask as often. Who
+    sends rows, [kept], goes on with these alone.
 
     Args:
         model: One rank's part of a model.
@@ -33,16 +34,18 @@ def decode(
         cache.reserve(prompts.shape[1])
         newest = _last(model(prompts, cache=cache), lengths)
         tokens = choose(newest)
-    yield tokens
     for step in count():
+        kept = yield tokens
         with torch.inference_mode():
+            if kept is not None:
+                cache.keep(kept)
+                tokens, lengths = tokens[kept], None if lengths is None else lengths[kept]
             cache.reserve(1)
             # Of a padded row the prompt's end is followed by columns that nobody may look at.
             positions = None if lengths is None else (lengths + step)[:, None]
             mask = None if lengths is None else _visible(lengths, prompts.shape[1], step + 1)
             newest = model(tokens[:, None], positions=positions, mask=mask, cache=cache)[:, -1]
             tokens = choose(newest)
-        yield tokens
 
 
 def _last(hidden: Tensor, lengths: Tensor | None) -> Tensor:

@@ -24,7 +24,8 @@ Stop = Callable[[Sequence[int]], bool]
 
 # Room that a cache has at first: most texts end long before they may.
 _FIRST_ROOM = 256
-_DONE = -1
+# In place of the next token of a text that is over.
+_OVER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,26 +128,68 @@ def generate_batch(
     cache = model.new_cache(len(requests), prompts.shape[1] + min(room, _FIRST_ROOM))
     paired = zip(requests, stops, strict=model.tp.rank == 0)
     texts = [_Text(request, stop) for request, stop in paired]
-    sampled = any(not request.sampling.is_greedy for request in requests)
-
-    def choose(hidden: Tensor) -> Tensor:
-        if sampled:
-            logits = _whole_logits(model, hidden)
-            tokens = [text.draw(own) for text, own in zip(texts, logits, strict=False)]
-        else:
-            largest, best = candidates(model, hidden)
-            _require_finite(largest.amax(0))
-            tokens = leading(largest, best).tolist()
-        for text, token in zip(texts, tokens, strict=False):
-            text.add(token)
-        if all(text.ended_by for text in texts):  # also where there are none, on other ranks
-            tokens = [_DONE] * len(requests)
-        return model.tp.from_first(torch.tensor(tokens, device=device))
-
-    for tokens in decode(model, prompts, cache, choose, lengths):
-        if int(tokens[0]) == _DONE:
-            break
+    rows = _Rows(model, requests, texts)
+    steps = decode(model, prompts, cache, rows.choose, lengths)
+    next(steps)
+    while rows.are_open:
+        steps.send(rows.kept())
     return [Generated(tuple(text.tokens), text.ended_by) for text in texts]
+
+
+class _Rows:
+    """The rows that are computed: those whose texts go on, and a few whose texts are over.
+
+    Args:
+        model: One rank's part of a model.
+        requests: What each row continues.
+        texts: What each row has so far, on rank 0 alone.
+    """
+
+    def __init__(
+        self, model: Transformer, requests: Sequence[GenerationRequest], texts: Sequence["_Text"]
+    ) -> None:
+        self._model = model
+        self._texts = texts
+        self._sampled = any(not request.sampling.is_greedy for request in requests)
+        self._order = list(range(len(requests)))  # the request of each row
+        self._open = [True] * len(requests)
+
+    @property
+    def are_open(self) -> bool:
+        """Whether any text goes on."""
+        return any(self._open)
+
+    def choose(self, hidden: Tensor) -> Tensor:
+        """The next token of each row, [rows], after final hidden states, [rows, hidden]."""
+        texts = [self._texts[index] for index in self._order] if self._texts else []
+        for text, token in zip(texts, self._tokens(hidden, texts), strict=False):
+            text.add(token)
+        # Rank 0 alone knows where a text ends, and tells it by a token that there isn't.
+        newest = [_OVER if text.ended_by else text.tokens[-1] for text in texts]
+        sent = torch.tensor(newest or [_OVER] * len(self._order), device=hidden.device)
+        tokens = self._model.tp.from_first(sent)
+        self._open = [token != _OVER for token in tokens.tolist()]
+        return tokens.clamp(min=0)
+
+    def kept(self) -> Tensor | None:
+        """The rows to go on with, [rows], if half of them or more can be left out; else None."""
+        going = [row for row, is_open in enumerate(self._open) if is_open]
+        if 2 * len(going) > len(self._order):
+            return None
+        self._order = [self._order[row] for row in going]
+        return torch.tensor(going, device=self._model.embed_tokens.weight.device)
+
+    def _tokens(self, hidden: Tensor, texts: Sequence["_Text"]) -> list[int]:
+        try:
+            if self._sampled:
+                logits = _whole_logits(self._model, hidden)
+                return [text.draw(own) for text, own in zip(texts, logits, strict=False)]
+            largest, best = candidates(self._model, hidden)
+            _require_finite(largest.amax(0))
+        except NotFiniteError as error:
+            raise NotFiniteError(self._order[error.request], error.value) from None
+        tokens: list[int] = leading(largest, best).tolist()
+        return tokens
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow, WrittenT
 from ladder_eval.results.requests import Answer, RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 
 Request = TypeVar("Request")
 Asked_contra = TypeVar("Asked_contra", contravariant=True)

@@ -31,6 +31,10 @@ class LayerCache:
         self.length = end
         return self._keys[:, :, :end], self._values[:, :, :end]
 
+    def keep(self, rows: Tensor) -> None:
+        """Forget all rows but these, [kept]."""
+        self._keys, self._values = self._keys[rows], self._values[rows]
+
     def reserve(self, columns: int) -> None:
         """Make room for so many more columns, by half more than there was if it is too small."""
         needed, capacity = self.length + columns, self._keys.shape[2]
@@ -57,6 +61,11 @@ class KeyValueCache:
             LayerCache(*(torch.ones(shape, dtype=like.dtype, device=like.device) for _ in "kv"))
             for _ in range(layers)
         ]
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget all rows but these, [kept]."""
+        for layer in self.layers:
+            layer.keep(rows)
 
     def reserve(self, columns: int) -> None:
         """Make room for so many more columns where there isn't."""

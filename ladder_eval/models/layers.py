@@ -109,15 +109,7 @@ class Attention(nn.Module):
         value = self._heads(self.v_proj(x))
         if context.cache is not None:
             key, value = context.cache.append(key, value)
-        mixed = functional.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=context.mask,
-            # A single query stands last, and may look at everything.
-            is_causal=context.mask is None and query.shape[2] > 1,
-            enable_gqa=key.shape[1] != query.shape[1],
-        )  # [batch, heads/tp, seq, head_dim]
+        mixed = _attend(query, key, value, context.mask)  # [batch, heads/tp, seq, head_dim]
         output: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return output
 
@@ -125,6 +117,32 @@ class Attention(nn.Module):
         batch, seq, _ = x.shape
         # [batch, heads/tp, seq, head_dim]
         return x.view(batch, seq, -1, self.head_dim).transpose(1, 2)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention of query heads to fewer key-value heads, each of which several of them share.
+
+    Args:
+        query: [batch, heads/tp, seq, head_dim].
+        key: [batch, kv_heads/tp, keys, head_dim].
+        value: The same.
+        mask: Which keys each query may look at; None for all up to its own.
+    """
+    if query.shape[2] > 1:
+        return functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            is_causal=mask is None,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )
+    # A single query stands last, and may look at everything. The heads of a group are given as
+    # queries of one head: on a CPU, torch would copy all keys and values for each of them instead,
+    # which at 2,000 cached tokens and three heads a group takes ten times as long.
+    grouped = query.reshape(query.shape[0], key.shape[1], -1, query.shape[3])
+    mixed = functional.scaled_dot_product_attention(grouped, key, value, attn_mask=mask)
+    return mixed.view_as(query)
 
 
 def _channels(heads: range, width: int) -> range:

@@ -169,6 +169,27 @@ def test_a_batch_is_over_with_its_last_text(model, expected):
     assert len(forwards) == 3  # the prompts, and one for the second and third token each
 
 
+def test_texts_that_are_over_leave_their_batch(folder, model, expected, monkeypatch):
+    """Texts of 2, 2, 4, 4, 9 and 30 tokens: rows leave when at least half of them are over."""
+    counts = (2, 4, 30, 2, 9, 4)
+    requests = [replace(r, max_gen_toks=n) for r, n in zip(ask(), counts, strict=True)]
+    wanted = [text[:n] for text, n in zip(expected, counts, strict=True)]
+    rows, choose = [], generation._Rows.choose
+
+    def counted(self, hidden):
+        rows.append(len(hidden))
+        return choose(self, hidden)
+
+    monkeypatch.setattr(generation._Rows, "choose", counted)
+    assert tokens(run(model, requests)) == wanted
+    # Two of six are too few to leave; four leave after the fourth token, then one of two.
+    assert rows == [6] * 4 + [2] * 5 + [1] * 21
+    first, other = on_ranks(
+        2, lambda tp: generate_batch(load(folder, tp), requests, [] if tp.rank else [never] * 6)
+    )
+    assert (tokens(first), other) == (wanted, [])
+
+
 def test_a_cache_that_has_become_too_small_grows(model, expected, monkeypatch):
     monkeypatch.setattr(generation, "_FIRST_ROOM", 1)
     assert tokens(run(model, ask()[2:3])) == expected[2:3]  # 17 columns grow to 27, 40, 60
