@@ -4,7 +4,7 @@ Both print the same `Block` records and the same conditions, so they can't disag
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, JustifyMethod, RenderableType
@@ -30,7 +30,7 @@ from ladder_eval.report.words import (
 from ladder_eval.results.averages import headlines
 from ladder_eval.results.records import ModelRecord, RunResult, TaskRecord
 
-__all__ = ["blocks", "comparison_table", "conditions", "markdown"]
+__all__ = ["blocks", "comparison_table", "conditions", "markdown", "page"]
 
 
 def blocks(result: RunResult) -> tuple[Block, ...]:
@@ -62,14 +62,19 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
 
 def comparison_table(result: RunResult) -> Table:
     """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
-    page = Table.grid(padding=(0, 0, 1, 0))
     shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
     shown += judged_blocks(result)
     shown += [*map(brief_speed_block, result.speed), *_published(result)]
+    return page(shown, _brief_conditions(result))
+
+
+def page(shown: Iterable[Block], lines: Iterable[str]) -> Table:
+    """Blocks for the terminal, each with its sentences, and lines below all of them."""
+    found = Table.grid(padding=(0, 0, 1, 0))
     for block in shown:
-        page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
-    page.add_row(Group(*map(Text, _brief_conditions(result))))
-    return page
+        found.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
+    found.add_row(Group(*map(Text, lines)))
+    return found
 
 
 def markdown(result: RunResult) -> str:

@@ -1,0 +1,279 @@
+"""What may be claimed of a candidate: one primary endpoint, and each task corrected for the others.
+
+The primary endpoint is declared before anything is seen: the mean of the tasks' differences in
+their headline metrics, each task weighing the same. It says whether the candidate is worse by more
+than a margin. The tasks are secondary: their p-values are adjusted by Holm's method.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from ladder_eval.results.differences import (
+    Differences,
+    PValue,
+    difference_interval,
+    differences,
+    holm,
+    p_value,
+)
+from ladder_eval.results.metrics import is_fraction
+from ladder_eval.results.pairing import Pair, by_task, compare
+from ladder_eval.results.records import POOLED, Comparison
+from ladder_eval.results.resampling import bca_interval
+from ladder_eval.results.statistics import Interval
+
+__all__ = [
+    "DEFAULT_MARGIN",
+    "LEVEL",
+    "POWER",
+    "Endpoint",
+    "Size",
+    "TaskClaim",
+    "Verdict",
+    "detectable",
+    "documents_needed",
+    "endpoint",
+    "stratified",
+    "task_claims",
+    "verdict_of",
+]
+
+LEVEL: Final = 0.05
+"""Probability of a wrong PASS at the margin: the level of a one-sided test."""
+
+POWER: Final = 0.8
+"""Probability of finding what is called detectable, or of a PASS with the documents needed."""
+
+DEFAULT_MARGIN: Final = 0.01
+"""The drop that is still tolerated, a fraction: one point."""
+
+Verdict = str
+"""PASS, FAIL or INCONCLUSIVE."""
+
+METHOD: Final = "square-and-add of the tasks' intervals"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskClaim:
+    """One task of a comparison, with what is known beside its interval.
+
+    Attributes:
+        comparison: Values, difference, interval and counts. Where sources are shared, the interval
+            is widened to them.
+        sources: Independent sources of documents; as many as documents where nothing is shared.
+        stderr: Standard error of the difference over documents (of perplexities, of the logarithm
+            of the ratio); None where there's no spread.
+        source_stderr: The same over sources; None where nothing is shared.
+        p_value: The p-value of no difference, and its test.
+        adjusted_p: Holm's p-value among the tasks.
+        bca: Bootstrap interval of the difference (of perplexities, of the ratio); None for right
+            and wrong, and where there's no spread.
+        detectable: The smallest true drop that a one-sided 5 % test finds with a power of 80 %; of
+            perplexities the smallest ratio above 1.
+    """
+
+    comparison: Comparison
+    sources: int
+    stderr: float | None
+    source_stderr: float | None
+    p_value: PValue
+    adjusted_p: float
+    bca: Interval | None
+    detectable: float
+
+
+def task_claims(candidate: str, baseline: str, pairs: Sequence[Pair]) -> tuple[TaskClaim, ...]:
+    """All tasks of a comparison, in order of appearance; ratios without spread are left out."""
+    groups = by_task(pairs)
+    compared = [each for each in compare(candidate, baseline, pairs) if each.task != POOLED]
+    found = [differences(groups[each.task]) for each in compared]
+    tests = [p_value(each) for each in found]
+    adjusted = holm([each.value for each in tests])
+    return tuple(_task_claim(*each) for each in zip(compared, found, tests, adjusted, strict=True))
+
+
+def _task_claim(
+    compared: Comparison, found: Differences, test: PValue, adjusted: float
+) -> TaskClaim:
+    ratio, drop = compared.ratio is not None, detectable(found.planning_stderr)
+    bca = None if found.binary else bca_interval(found.values, found.weights)
+    if ratio and bca is not None:
+        bca = replace(bca, low=math.exp(bca.low), high=math.exp(bca.high))
+    return TaskClaim(
+        comparison=compared if ratio else _with_interval(compared, difference_interval(found)),
+        sources=found.clusters,
+        stderr=found.stderr,
+        source_stderr=found.source_stderr,
+        p_value=test,
+        adjusted_p=adjusted,
+        bca=bca,
+        detectable=math.exp(drop) if ratio else drop,
+    )
+
+
+def _with_interval(compared: Comparison, interval: Interval) -> Comparison:
+    low, high = interval.low, interval.high
+    decided = not low <= 0 <= high
+    return replace(compared, low=low, high=high, method=interval.method, decided=decided)
+
+
+def detectable(stderr: float) -> float:
+    """The true drop that a one-sided test at `LEVEL` finds with `POWER`.
+
+    (z(0.95) + z(0.8)) standard errors, 2.49 of them: the usual normal approximation (Chow, Shao and
+    Wang, Sample Size Calculations in Clinical Research, 2008, 3.1; for evaluations Miller,
+    arXiv:2411.00640, 5).
+    """
+    return _reach() * stderr
+
+
+def _reach() -> float:
+    return float(stats.norm.isf(LEVEL) + stats.norm.ppf(POWER))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How many documents a task has.
+
+    Attributes:
+        documents: Evaluated ones.
+        available: All that its benchmark has.
+    """
+
+    documents: int
+    available: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """The difference of two models' means over tasks, tested against a margin.
+
+    Attributes:
+        tasks: The tasks that it is the mean of.
+        difference: The mean of their differences, each task weighing the same (macro).
+        stderr: sqrt(sum(se²)) / k; a task without spread adds the guarded standard error.
+        interval: The interval whose ends are each at the one-sided level of this look.
+        micro: The same over documents: each task weighs as much as it has documents.
+        micro_interval: Its interval.
+        level: The one-sided level of either end.
+        margin: The drop that is tolerated, a fraction.
+        verdict: PASS if the interval lies above minus the margin, FAIL if it lies below,
+            INCONCLUSIVE if it holds it.
+        detectable: The smallest true drop that is found, as `TaskClaim.detectable`.
+        needed: Documents a task at most (the `--limit`) with which a candidate that is no worse
+            would PASS with a power of 80 %; None where its benchmarks don't have as many.
+        needed_documents: The same over all tasks.
+    """
+
+    tasks: tuple[str, ...]
+    difference: float
+    stderr: float
+    interval: Interval
+    micro: float
+    micro_interval: Interval
+    level: float
+    margin: float
+    verdict: Verdict
+    detectable: float
+    needed: int | None
+    needed_documents: int | None
+
+
+def endpoint(
+    pairs: Sequence[Pair],
+    tasks: Sequence[str],
+    sizes: Mapping[str, Size],
+    *,
+    margin: float = DEFAULT_MARGIN,
+    level: float = LEVEL,
+) -> Endpoint | None:
+    """The primary endpoint over tasks whose metric is a fraction; None if there are none.
+
+    Args:
+        pairs: What `pair` returned.
+        tasks: The tasks of the mean; those without pairs, or with perplexities, are left out.
+        sizes: Documents of each task.
+        margin: The drop that is tolerated, a fraction.
+        level: The one-sided level of the test.
+    """
+    groups = {name: each for name, each in by_task(pairs).items() if is_fraction(each[0].metric)}
+    found = {name: differences(groups[name]) for name in tasks if name in groups}
+    if not found:
+        return None
+    each = list(found.values())
+    intervals = [difference_interval(one, 1 - 2 * level) for one in each]
+    means, stderrs = [one.mean for one in each], [one.planning_stderr for one in each]
+    difference, interval = stratified(means, intervals, [1.0] * len(each))
+    micro, micro_interval = stratified(means, intervals, [len(one.values) for one in each])
+    stderr = math.hypot(*stderrs) / len(each)
+    needed = documents_needed(stderrs, [sizes[name] for name in found], margin)
+    return Endpoint(
+        tasks=tuple(found),
+        difference=difference,
+        stderr=stderr,
+        interval=interval,
+        micro=micro,
+        micro_interval=micro_interval,
+        level=level,
+        margin=margin,
+        verdict=verdict_of(interval, -margin),
+        detectable=detectable(stderr),
+        needed=needed,
+        needed_documents=None
+        if needed is None
+        else sum(min(needed, sizes[name].available) for name in found),
+    )
+
+
+def stratified(
+    means: Sequence[float], intervals: Sequence[Interval], weights: Sequence[float]
+) -> tuple[float, Interval]:
+    """The weighted mean of independent strata, and its interval by square-and-add.
+
+    With shares c = w / sum(w), the lower end is sum(c x) - sqrt(sum(c² (x - low)²)), the upper one
+    likewise (Newcombe, Statistics in Medicine 17, 1998; Zou and Donner, Statistics in Medicine 27,
+    2008). With intervals of x ± z se it is the usual stratified one, z sqrt(sum(c² se²)). Those of
+    proportions near none are asymmetric and wider, which it keeps.
+    """
+    c = np.asarray(weights, dtype=np.float64) / sum(weights)
+    x = np.asarray(means)
+    low, high = (np.asarray([getattr(each, end) for each in intervals]) for end in ("low", "high"))
+    mean = float(c @ x)
+    down, up = (float(np.linalg.norm(c * distance)) for distance in (x - low, high - x))
+    method = METHOD if len(means) > 1 else intervals[0].method
+    return mean, Interval(low=mean - down, high=mean + up, method=method)
+
+
+def verdict_of(interval: Interval, bound: float) -> Verdict:
+    """PASS above the bound, FAIL below it, INCONCLUSIVE if the interval holds it."""
+    if interval.low > bound:
+        return "PASS"
+    return "FAIL" if interval.high < bound else "INCONCLUSIVE"
+
+
+def documents_needed(stderrs: Sequence[float], sizes: Sequence[Size], margin: float) -> int | None:
+    """Documents a task with which a true difference of zero gives PASS with `POWER`.
+
+    The variance of a task's difference is s² / n, with s² = n se² as measured. Needed is the least
+    common limit L with sqrt(sum(s² / min(L, available))) / k <= margin / (z(0.95) + z(0.8)). None
+    if all documents there are don't suffice.
+    """
+    wanted = (len(stderrs) * margin / _reach()) ** 2
+    spreads = [stderr**2 * size.documents for stderr, size in zip(stderrs, sizes, strict=True)]
+
+    def suffices(limit: int) -> bool:
+        n = [min(limit, size.available) for size in sizes]
+        return sum(spread / each for spread, each in zip(spreads, n, strict=True)) <= wanted
+
+    low, high = 0, max(size.available for size in sizes)
+    if not suffices(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high

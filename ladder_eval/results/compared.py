@@ -1,0 +1,211 @@
+"""A candidate of one run against a baseline of any: claims, look, flips and control."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ladder_eval.errors import UsageError
+from ladder_eval.results.averages import average_tasks
+from ladder_eval.results.claims import Endpoint, Size, TaskClaim, endpoint, task_claims
+from ladder_eval.results.flips import flips, write_flips
+from ladder_eval.results.looks import (
+    LOOKS_NAME,
+    Look,
+    Looking,
+    digest,
+    now,
+    read_looks,
+    record,
+    spend,
+)
+from ladder_eval.results.pairing import Pair, compare, pair
+from ladder_eval.results.records import POOLED, Comparison, ModelRecord, TaskRecord
+from ladder_eval.results.sides import Side
+
+__all__ = ["Compared", "Control", "compare_runs"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Control:
+    """The baseline against itself (A/A): what changes though nothing should.
+
+    Attributes:
+        conditions: In which it was run, as far as they differ, such as "batch_size 1, not 8".
+        tasks: Each task.
+        endpoint: The endpoint, at the level of one look.
+        changed: Documents whose value differs.
+    """
+
+    conditions: str
+    tasks: tuple[TaskClaim, ...]
+    endpoint: Endpoint | None
+    changed: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What may be said of a candidate.
+
+    Attributes:
+        candidate: Its name.
+        baseline: The baseline's name.
+        tasks: Each task.
+        pooled: All right and wrong answers together, if there are any.
+        endpoint: The primary endpoint; None where no task's metric is a fraction.
+        look: What this look was given; None without an endpoint.
+        missing: Tasks of the suite's average without answers to compare.
+        changed: Documents whose value differs, of metrics that are fractions.
+        flips: The file that lists them.
+        control: The baseline against itself, if such a run was given.
+        notes: What differs between the two beside the models.
+    """
+
+    candidate: str
+    baseline: str
+    tasks: tuple[TaskClaim, ...]
+    pooled: Comparison | None
+    endpoint: Endpoint | None
+    look: Looking | None
+    missing: tuple[str, ...]
+    changed: int
+    flips: str
+    control: Control | None
+    notes: tuple[str, ...]
+
+
+def compare_runs(
+    candidate: Side,
+    baseline: Side,
+    *,
+    margin: float,
+    last: bool = False,
+    control: Side | None = None,
+) -> Compared:
+    """Compare two models' recorded answers to the same requests.
+
+    The look is recorded beside the candidate's run, and the flips in it.
+
+    Args:
+        candidate: The candidate.
+        baseline: The baseline, of the same run or another.
+        margin: The drop that is tolerated, a fraction.
+        last: Whether this is declared the last look at the claim.
+        control: The baseline once more, run otherwise.
+
+    Raises:
+        PairingError: If the two were not asked the same.
+        UsageError: If both are the same, the control isn't one, or an earlier look was the last.
+        RecordError: If look or flips can't be written.
+    """
+    if (candidate.folder.resolve(), candidate.name) == (baseline.folder.resolve(), baseline.name):
+        raise UsageError(f"{candidate.name} can't be compared with itself; give RUN:MODEL.")
+    pairs = pair(candidate.samples, baseline.samples)
+    checked = _controlled(control, baseline, margin) if control else None
+    names = average_tasks(candidate.result)
+    found, look = _look(candidate, baseline, pairs, names, margin, last=last)
+    changed = flips(pairs)
+    everything = compare(candidate.name, baseline.name, pairs)
+    counted = found.tasks if found else ()
+    return Compared(
+        candidate=candidate.name,
+        baseline=baseline.name,
+        tasks=task_claims(candidate.name, baseline.name, pairs),
+        pooled=next((each for each in everything if each.task == POOLED), None),
+        endpoint=found,
+        look=look,
+        missing=tuple(name for name in names if name not in counted),
+        changed=len(changed),
+        flips=str(write_flips(candidate.folder, candidate.name, baseline.name, changed)),
+        control=checked,
+        notes=_notes(candidate, baseline),
+    )
+
+
+def _look(
+    candidate: Side,
+    baseline: Side,
+    pairs: Sequence[Pair],
+    names: Sequence[str],
+    margin: float,
+    *,
+    last: bool,
+) -> tuple[Endpoint | None, Looking | None]:
+    """The endpoint at the level that earlier looks left, recorded before it is seen."""
+    sizes = _sizes(candidate.result.tasks)
+    first = endpoint(pairs, names, sizes, margin=margin)
+    if first is None:
+        return None, None
+    metrics = {each.task: each.metric for each in pairs}
+    claimed = [f"{name} {metrics[name]}" for name in sorted(first.tasks)]
+    models = [f"{each.fingerprint} {each.dtype}" for each in (candidate.model, baseline.model)]
+    claim = digest([*models, *claimed])
+    asked = [s for s in baseline.samples if s.task in first.tasks]
+    documents = digest(sorted(f"{s.task} {s.doc_hash} {s.prompt_hash}" for s in asked))
+    file = candidate.folder.resolve().parent / LOOKS_NAME
+    earlier = read_looks(file)
+    look = spend(earlier, claim, documents, last=last)
+    found = endpoint(pairs, names, sizes, margin=margin, level=look.level) or first
+    made = Look(
+        claim=claim,
+        documents_sha256=documents,
+        documents=len(asked),
+        level=look.level,
+        margin=margin,
+        verdict=found.verdict,
+        looked_at=now(),
+    )
+    record(file, earlier, made)
+    return found, look
+
+
+def _sizes(tasks: Sequence[TaskRecord]) -> dict[str, Size]:
+    return {
+        task.task: Size(
+            documents=task.documents,
+            available=max(task.official_documents or 0, task.documents_in_split),
+        )
+        for task in tasks
+    }
+
+
+def _controlled(control: Side, baseline: Side, margin: float) -> Control:
+    theirs, own = baseline.model, control.model
+    if own.fingerprint != theirs.fingerprint or own.dtype != theirs.dtype:
+        raise UsageError(
+            f"{own.name} ({own.dtype}) of {control.folder} is no control of {theirs.name} "
+            f"({theirs.dtype}): give the same model and dtype, at another batch size or tp_size."
+        )
+    conditions = _conditions(own, theirs)
+    if not conditions:
+        raise UsageError(
+            f"{control.folder} ran {own.name} as {baseline.folder} did, so that it controls "
+            "nothing; run it at another --batch-size or --tp, into another --output-dir."
+        )
+    pairs = pair(control.samples, baseline.samples)
+    names, sizes = average_tasks(baseline.result), _sizes(baseline.result.tasks)
+    return Control(
+        conditions=conditions,
+        tasks=task_claims(own.name, theirs.name, pairs),
+        endpoint=endpoint(pairs, names, sizes, margin=margin),
+        changed=len(flips(pairs)),
+    )
+
+
+def _conditions(model: ModelRecord, other: ModelRecord) -> str:
+    """How a model was run, as far as another wasn't."""
+    names = ("batch_size", "tp_size", "tp_backend", "device")
+    differing = [name for name in names if getattr(model, name) != getattr(other, name)]
+    return ", ".join(f"{n} {getattr(model, n)}, not {getattr(other, n)}" for n in differing)
+
+
+def _notes(candidate: Side, baseline: Side) -> tuple[str, ...]:
+    """What differs between the two beside their weights and residuals."""
+    found = []
+    own, theirs = candidate.model, baseline.model
+    if own.dtype != theirs.dtype:
+        found.append(f"{own.name} was run in {own.dtype}, {theirs.name} in {theirs.dtype}.")
+    if conditions := _conditions(own, theirs):
+        found.append(f"{own.name} was run at {conditions} as {theirs.name}.")
+    versions, others = candidate.result.provenance.versions, baseline.result.provenance.versions
+    if changed := [name for name in versions if versions[name] != others.get(name)]:
+        found.append(f"The runs had different versions of {', '.join(changed)}.")
+    return tuple(found)
