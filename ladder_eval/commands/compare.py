@@ -41,11 +41,12 @@ def compare(
     control: ControlRun = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a candidate A with a baseline B, document by document, and judge the primary endpoint.
+    """Compare a candidate A with a baseline B, document by document, and judge the endpoint.
 
-    The endpoint is the mean difference of the tasks' headline metrics. It is PASS if the candidate
-    is shown to lose less than the margin, FAIL if it is shown to lose more, else INCONCLUSIVE. The
-    look is recorded in claims.jsonl beside A's run, the changed documents in its flips.csv.
+    The primary endpoint is the mean difference of the tasks' headline metrics. It is PASS if the
+    candidate is shown to lose less than the margin, FAIL if it is shown to lose more, else
+    INCONCLUSIVE. The look is recorded in claims.jsonl beside A's run, the changed documents in its
+    flips.csv.
     """
     with sentences():
         from ladder_eval.report.claims import claim_blocks, claim_lines
@@ -73,10 +74,10 @@ def gate(
     control: ControlRun = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge accuracy and speed of A beside B: exit 0 is GO, 1 NO-GO, 3 INCONCLUSIVE, 2 wrong input.
+    """Judge accuracy and speed of A beside B; exit 0 is GO, 1 NO-GO, 3 INCONCLUSIVE.
 
-    Both are one-sided tests with at most 5 % of wrong verdicts, and GO needs both. The times are the
-    rounds in A's run.
+    Both are one-sided tests with at most 5 % of wrong verdicts, and GO needs both. The times are
+    the rounds in A's run. Exit code 2 is wrong input.
     """
     with sentences():
         from ladder_eval.report.claims import control_lines, endpoint_lines, speed_lines

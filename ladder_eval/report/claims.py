@@ -35,7 +35,7 @@ def claim_lines(compared: Compared) -> Iterator[str]:
     decided = [each for each in compared.tasks if each.adjusted_p <= LEVEL]
     named = ", ".join(each.comparison.task for each in decided) or "no task"
     yield f"Corrected for {len(compared.tasks)} tasks (Holm), {named} differs at 5 %."
-    yield f"{compared.changed} documents changed; {compared.flips} lists them."
+    yield f"Changed documents: {compared.changed}, listed in {compared.flips}."
     yield from control_lines(compared)
     methods = dict.fromkeys(each.comparison.method for each in compared.tasks)
     yield f"Intervals: {'; '.join(methods)}."
@@ -53,7 +53,7 @@ def endpoint_lines(compared: Compared) -> Iterator[str]:
         f"Over documents instead (micro): {points(found.micro)} points "
         f"{_two_sided(found.micro_interval, found.level)}."
     )
-    yield _needed(found)
+    yield _needed(found, look)
     yield _look(look)
 
 
@@ -79,7 +79,7 @@ def control_lines(compared: Compared) -> Iterator[str]:
     )
     yield (
         f"A/A control, {compared.baseline} against itself ({control.conditions}): "
-        f"{control.changed} documents changed{mean}."
+        f"changed documents: {control.changed}{mean}."
     )
 
 
@@ -100,11 +100,11 @@ def speed_lines(axis: SpeedAxis) -> Iterator[str]:
 def _tests(claims: Sequence[TaskClaim]) -> Block:
     return Block(
         title=f"tests, and the smallest true drop found with a power of {100 * POWER:g} %",
-        columns=("task", "test", "p", "Holm", "s.e.", "clustered", "BCa 95 %", "smallest"),
+        columns=("task", "test", "p", "Holm", "s.e.", "clustered", "BCa", "smallest"),
         rows=tuple(_test_row(each) for each in claims),
         notes=(
             "s.e.: of the difference in points over documents; clustered: over the sources that "
-            "documents share, such as subjects.",
+            "documents share, such as subjects; BCa: a 95 % bootstrap interval.",
         ),
     )
 
@@ -150,7 +150,7 @@ def _ratio(interval: Interval | None, level: float) -> str:
     return f"[{interval.low:.3f}, {interval.high:.3f}] (each end one-sided {100 * level:.3g} %)"
 
 
-def _needed(found: Endpoint) -> str:
+def _needed(found: Endpoint, look: Looking) -> str:
     smallest = f"Smallest true drop found with a power of {100 * POWER:g} %:"
     text = f"{smallest} {points(-found.detectable)} points."
     if found.verdict != "INCONCLUSIVE":
@@ -160,15 +160,20 @@ def _needed(found: Endpoint) -> str:
             f"{text} Not decidable here: if there were no difference, all documents that these "
             "benchmarks have would still not show it within the margin."
         )
+    how = "as the last look (--last)" if look.left else "as a claim of its own"
     return (
         f"{text} If there were no difference, --limit {found.needed} ({found.needed_documents} "
-        "documents in all) would show it within the margin with that power."
+        f"documents in all) would show it within the margin with that power, {how}."
     )
 
 
 def _look(look: Looking) -> str:
     left = f"{100 * look.left:.3g} % is left for going on"
-    return f"Look {look.number} at this claim, at {100 * look.level:.3g} % one-sided; {left}."
+    text = f"Look {look.number} at this claim, at {100 * look.level:.3g} % one-sided; {left}."
+    if not look.margins:
+        return text
+    earlier = " and ".join(points(-each) for each in look.margins)
+    return f"{text} It was also judged at the margin {earlier}; only one was chosen unseen."
 
 
 def _timed(axis: SpeedAxis) -> str:

@@ -129,11 +129,11 @@ def detectable(stderr: float) -> float:
     Wang, Sample Size Calculations in Clinical Research, 2008, 3.1; for evaluations Miller,
     arXiv:2411.00640, 5).
     """
-    return _reach() * stderr
+    return _reach(LEVEL) * stderr
 
 
-def _reach() -> float:
-    return float(stats.norm.isf(LEVEL) + stats.norm.ppf(POWER))
+def _reach(level: float) -> float:
+    return float(stats.norm.isf(level) + stats.norm.ppf(POWER))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,6 +191,7 @@ def endpoint(
     *,
     margin: float = DEFAULT_MARGIN,
     level: float = LEVEL,
+    next_level: float = LEVEL,
 ) -> Endpoint | None:
     """The primary endpoint over tasks whose metric is a fraction; None if there are none.
 
@@ -200,6 +201,7 @@ def endpoint(
         sizes: Documents of each task.
         margin: The drop that is tolerated, a fraction.
         level: The one-sided level of the test.
+        next_level: That of a test with more documents.
     """
     groups = {name: each for name, each in by_task(pairs).items() if is_fraction(each[0].metric)}
     found = {name: differences(groups[name]) for name in tasks if name in groups}
@@ -211,7 +213,7 @@ def endpoint(
     difference, interval = stratified(means, intervals, [1.0] * len(each))
     micro, micro_interval = stratified(means, intervals, [len(one.values) for one in each])
     stderr = math.hypot(*stderrs) / len(each)
-    needed = documents_needed(stderrs, [sizes[name] for name in found], margin)
+    needed = documents_needed(stderrs, [sizes[name] for name in found], margin, next_level)
     return Endpoint(
         tasks=tuple(found),
         difference=difference,
@@ -256,14 +258,16 @@ def verdict_of(interval: Interval, bound: float) -> Verdict:
     return "FAIL" if interval.high < bound else "INCONCLUSIVE"
 
 
-def documents_needed(stderrs: Sequence[float], sizes: Sequence[Size], margin: float) -> int | None:
+def documents_needed(
+    stderrs: Sequence[float], sizes: Sequence[Size], margin: float, level: float = LEVEL
+) -> int | None:
     """Documents a task with which a true difference of zero gives PASS with `POWER`.
 
     The variance of a task's difference is s² / n, with s² = n se² as measured. Needed is the least
-    common limit L with sqrt(sum(s² / min(L, available))) / k <= margin / (z(0.95) + z(0.8)). None
-    if all documents there are don't suffice.
+    common limit L with sqrt(sum(s² / min(L, available))) / k <= margin / (z(1 - level) + z(0.8)).
+    None if all documents there are don't suffice.
     """
-    wanted = (len(stderrs) * margin / _reach()) ** 2
+    wanted = (len(stderrs) * margin / _reach(level)) ** 2
     spreads = [stderr**2 * size.documents for stderr, size in zip(stderrs, sizes, strict=True)]
 
     def suffices(limit: int) -> bool:

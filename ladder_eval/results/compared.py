@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ladder_eval.errors import UsageError
 from ladder_eval.results.averages import average_tasks
-from ladder_eval.results.claims import Endpoint, Size, TaskClaim, endpoint, task_claims
+from ladder_eval.results.claims import LEVEL, Endpoint, Size, TaskClaim, endpoint, task_claims
 from ladder_eval.results.flips import flips, write_flips
 from ladder_eval.results.looks import (
     LOOKS_NAME,
@@ -142,8 +142,9 @@ def _look(
     documents = digest(sorted(f"{s.task} {s.doc_hash} {s.prompt_hash}" for s in asked))
     file = candidate.folder.resolve().parent / LOOKS_NAME
     earlier = read_looks(file)
-    look = spend(earlier, claim, documents, last=last)
-    found = endpoint(pairs, names, sizes, margin=margin, level=look.level) or first
+    look = spend(earlier, claim, documents, margin, last=last)
+    levels = {"level": look.level, "next_level": look.left or LEVEL}
+    found = endpoint(pairs, names, sizes, margin=margin, **levels) or first
     made = Look(
         claim=claim,
         documents_sha256=documents,

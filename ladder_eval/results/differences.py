@@ -152,7 +152,7 @@ def p_value(found: Differences) -> PValue:
     if not found.gains + found.losses:
         return PValue(value=1.0, test="no change")
     if found.binary or found.stderr is None:
-        name = "exact McNemar" if found.binary else "sign test"
+        name = "McNemar" if found.binary else "sign test"
         plain = PValue(value=_sign_test(found.gains, found.losses), test=name)
     else:
         plain = PValue(value=_t_test(found.mean, found.stderr, len(found.values)), test="paired t")

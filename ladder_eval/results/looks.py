@@ -70,11 +70,13 @@ class Looking:
         number: Which look at the claim it is, from 1.
         level: Its one-sided level.
         left: What is left for later ones.
+        margins: Other margins that earlier looks had: only the first was chosen unseen.
     """
 
     number: int
     level: float
     left: float
+    margins: tuple[float, ...] = ()
 
 
 def digest(parts: Sequence[str]) -> str:
@@ -82,17 +84,19 @@ def digest(parts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()
 
 
-def spend(earlier: Sequence[Look], claim: str, documents_sha256: str, *, last: bool) -> Looking:
+def spend(
+    earlier: Sequence[Look], claim: str, documents_sha256: str, margin: float, *, last: bool
+) -> Looking:
     """The level of a look; one at the same documents is the same look as before.
 
     Raises:
         UsageError: If an earlier look was declared the last, and left nothing.
     """
+    own = [look for look in earlier if look.claim == claim]
     taken: dict[str, float] = {}
-    for look in earlier:
-        if look.claim == claim:
-            known = taken.get(look.documents_sha256, 0.0)
-            taken[look.documents_sha256] = max(known, look.level)
+    for look in own:
+        known = taken.get(look.documents_sha256, 0.0)
+        taken[look.documents_sha256] = max(known, look.level)
     numbers = list(taken)
     if documents_sha256 not in taken:
         numbers.append(documents_sha256)
@@ -101,11 +105,12 @@ def spend(earlier: Sequence[Look], claim: str, documents_sha256: str, *, last: b
     if level < LEVEL * 1e-9:
         raise UsageError(
             f"an earlier look at this claim, at other documents, was its last (--last), and left "
-            f"nothing of its {100 * LEVEL:g} %; a further verdict would err more often. Judge by "
-            "that look, or train and claim anew."
+            f"nothing of its {100 * LEVEL:g} %; with a further one, verdicts would err more often. "
+            "Judge by that look."
         )
     number = numbers.index(documents_sha256) + 1
-    return Looking(number=number, level=level, left=max(0.0, left - level))
+    others = tuple(dict.fromkeys(look.margin for look in own if look.margin != margin))
+    return Looking(number=number, level=level, left=max(0.0, left - level), margins=others)
 
 
 def read_looks(file: Path) -> tuple[Look, ...]:

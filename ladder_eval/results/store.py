@@ -5,7 +5,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ import pyarrow as pa
 from ladder_eval.errors import RecordError
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.records import RunResult, from_json, to_json
-from ladder_eval.results.requests import RequestLog
+from ladder_eval.results.requests import Answer, RequestLog
 from ladder_eval.results.samples import SAMPLE_COLUMNS, SAMPLE_SCHEMA
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "find_runs",
     "read_result",
     "read_samples",
+    "requests_file",
     "slug",
 ]
 
@@ -79,9 +80,9 @@ class RunFolder:
             ) from error
         return cls(path, lock)
 
-    def requests(self, name: str) -> RequestLog:
-        """The log of answers under a name, such as a model's."""
-        return RequestLog(self.path / "requests" / f"{slug(name)}.jsonl")
+    def requests(self, name: str, lent: Mapping[str, Answer] | None = None) -> RequestLog:
+        """The log of answers under a name, such as a model's; it knows the lent ones, too."""
+        return RequestLog(requests_file(self.path, name), lent)
 
     def write_result(self, result: RunResult) -> None:
         """Write the result, which makes the folder a run.
@@ -150,6 +151,11 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def requests_file(folder: Path, name: str) -> Path:
+    """Where a run's folder has the answers of a model."""
+    return folder / "requests" / f"{slug(name)}.jsonl"
 
 
 def read_result(path: Path) -> RunResult:
