@@ -25,7 +25,7 @@ __all__ = [
 EXACT_LIMIT: Final = 1000
 """Largest number of pairs for which the exact interval of a paired difference is computed."""
 
-EXACT_DISAGREEMENTS: Final = 100
+EXACT_DISAGREEMENTS: Final = 40
 """With at most as many disagreements it is exact for more pairs, too: a score interval of about
 four of them covers too rarely, 93 % instead of 95 %."""
 
