@@ -113,7 +113,7 @@ def test_missing_documents_are_refused_by_name(tmp_path):
 
 
 def test_the_model_of_a_run_is_chosen(tmp_path):
-    baseline, candidate = answers(1, 2, 30)
+    _, candidate = answers(1, 2, 30)
     names = ("dense", "ladder", "parallel")
     run = write_run(
         tmp_path / "run",

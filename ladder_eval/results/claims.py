@@ -22,7 +22,7 @@ from ladder_eval.results.differences import (
     p_value,
 )
 from ladder_eval.results.metrics import is_fraction
-from ladder_eval.results.pairing import Pair, by_task, compare
+from ladder_eval.results.pairing import Pair, by_task
 from ladder_eval.results.records import POOLED, Comparison
 from ladder_eval.results.resampling import bca_interval
 from ladder_eval.results.statistics import Interval
@@ -38,6 +38,7 @@ __all__ = [
     "detectable",
     "documents_needed",
     "endpoint",
+    "endpoint_tasks",
     "stratified",
     "task_claims",
     "verdict_of",
@@ -87,14 +88,18 @@ class TaskClaim:
     detectable: float
 
 
-def task_claims(candidate: str, baseline: str, pairs: Sequence[Pair]) -> tuple[TaskClaim, ...]:
-    """All tasks of a comparison, in order of appearance; ratios without spread are left out."""
-    groups = by_task(pairs)
-    compared = [each for each in compare(candidate, baseline, pairs) if each.task != POOLED]
-    found = [differences(groups[each.task]) for each in compared]
+def task_claims(compared: Sequence[Comparison], pairs: Sequence[Pair]) -> tuple[TaskClaim, ...]:
+    """All tasks of a comparison.
+
+    Args:
+        compared: What `compare` returned for these pairs; the pooled comparison is no task.
+        pairs: What `pair` returned.
+    """
+    tasks, groups = [each for each in compared if each.task != POOLED], by_task(pairs)
+    found = [differences(groups[each.task]) for each in tasks]
     tests = [p_value(each) for each in found]
     adjusted = holm([each.value for each in tests])
-    return tuple(_task_claim(*each) for each in zip(compared, found, tests, adjusted, strict=True))
+    return tuple(_task_claim(*each) for each in zip(tasks, found, tests, adjusted, strict=True))
 
 
 def _task_claim(
@@ -104,8 +109,9 @@ def _task_claim(
     bca = None if found.binary else bca_interval(found.values, found.weights)
     if ratio and bca is not None:
         bca = replace(bca, low=math.exp(bca.low), high=math.exp(bca.high))
+    kept = ratio or (found.binary and found.sources is None)
     return TaskClaim(
-        comparison=compared if ratio else _with_interval(compared, difference_interval(found)),
+        comparison=compared if kept else _with_interval(compared, difference_interval(found)),
         sources=found.clusters,
         stderr=found.stderr,
         source_stderr=found.source_stderr,
@@ -184,6 +190,12 @@ class Endpoint:
     needed_documents: int | None
 
 
+def endpoint_tasks(pairs: Sequence[Pair], tasks: Sequence[str]) -> tuple[str, ...]:
+    """The tasks among `tasks` whose metric is a fraction, which the endpoint is the mean of."""
+    fractions = {name for name, each in by_task(pairs).items() if is_fraction(each[0].metric)}
+    return tuple(name for name in tasks if name in fractions)
+
+
 def endpoint(
     pairs: Sequence[Pair],
     tasks: Sequence[str],
@@ -203,8 +215,8 @@ def endpoint(
         level: The one-sided level of the test.
         next_level: That of a test with more documents.
     """
-    groups = {name: each for name, each in by_task(pairs).items() if is_fraction(each[0].metric)}
-    found = {name: differences(groups[name]) for name in tasks if name in groups}
+    groups = by_task(pairs)
+    found = {name: differences(groups[name]) for name in endpoint_tasks(pairs, tasks)}
     if not found:
         return None
     each = list(found.values())

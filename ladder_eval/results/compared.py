@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from ladder_eval.errors import UsageError
 from ladder_eval.results.averages import average_tasks
-from ladder_eval.results.claims import LEVEL, Endpoint, Size, TaskClaim, endpoint, task_claims
+from ladder_eval.results.claims import (
+    LEVEL,
+    Endpoint,
+    Size,
+    TaskClaim,
+    endpoint,
+    endpoint_tasks,
+    task_claims,
+)
 from ladder_eval.results.flips import flips, write_flips
 from ladder_eval.results.looks import (
     LOOKS_NAME,
@@ -108,7 +116,7 @@ def compare_runs(
     return Compared(
         candidate=candidate.name,
         baseline=baseline.name,
-        tasks=task_claims(candidate.name, baseline.name, pairs),
+        tasks=task_claims(everything, pairs),
         pooled=next((each for each in everything if each.task == POOLED), None),
         endpoint=found,
         look=look,
@@ -129,25 +137,27 @@ def _look(
     *,
     last: bool,
 ) -> tuple[Endpoint | None, Looking | None]:
-    """The endpoint at the level that earlier looks left, recorded before it is seen."""
-    sizes = _sizes(candidate.result.tasks)
-    first = endpoint(pairs, names, sizes, margin=margin)
-    if first is None:
-        return None, None
-    metrics = {each.task: each.metric for each in pairs}
-    claimed = [f"{name} {metrics[name]}" for name in sorted(first.tasks)]
-    models = [f"{each.fingerprint} {each.dtype}" for each in (candidate.model, baseline.model)]
-    claim = digest([*models, *claimed])
-    asked = [s for s in baseline.samples if s.task in first.tasks]
-    documents = digest(sorted(f"{s.task} {s.doc_hash} {s.prompt_hash}" for s in asked))
+    """The endpoint at the level that earlier looks left, and the look, which is recorded."""
+    tasks = endpoint_tasks(pairs, names)
     file = candidate.folder.resolve().parent / LOOKS_NAME
-    earlier = read_looks(file)
-    look = spend(earlier, claim, documents, margin, last=last)
-    levels = {"level": look.level, "next_level": look.left or LEVEL}
-    found = endpoint(pairs, names, sizes, margin=margin, **levels) or first
+    earlier, claim = read_looks(file), _claim(candidate, baseline, tasks)
+    asked = sorted(
+        f"{s.task} {s.doc_hash} {s.prompt_hash}" for s in baseline.samples if s.task in tasks
+    )
+    look = spend(earlier, claim, digest(asked), margin, last=last)
+    found = endpoint(
+        pairs,
+        tasks,
+        _sizes(candidate.result.tasks),
+        margin=margin,
+        level=look.level,
+        next_level=look.left or LEVEL,
+    )
+    if found is None:
+        return None, None
     made = Look(
         claim=claim,
-        documents_sha256=documents,
+        documents_sha256=digest(asked),
         documents=len(asked),
         level=look.level,
         margin=margin,
@@ -156,6 +166,13 @@ def _look(
     )
     record(file, earlier, made)
     return found, look
+
+
+def _claim(candidate: Side, baseline: Side, tasks: Sequence[str]) -> str:
+    """Hash of what is claimed: of which models, in which dtype, on which tasks and metrics."""
+    models = [f"{each.fingerprint} {each.dtype}" for each in (candidate.model, baseline.model)]
+    metrics = {sample.task: sample.metric for sample in baseline.samples}
+    return digest([*models, *(f"{name} {metrics[name]}" for name in sorted(tasks))])
 
 
 def _sizes(tasks: Sequence[TaskRecord]) -> dict[str, Size]:
@@ -185,7 +202,7 @@ def _controlled(control: Side, baseline: Side, margin: float) -> Control:
     names, sizes = average_tasks(baseline.result), _sizes(baseline.result.tasks)
     return Control(
         conditions=conditions,
-        tasks=task_claims(own.name, theirs.name, pairs),
+        tasks=task_claims(compare(own.name, theirs.name, pairs), pairs),
         endpoint=endpoint(pairs, names, sizes, margin=margin),
         changed=len(flips(pairs)),
     )

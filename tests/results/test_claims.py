@@ -15,7 +15,7 @@ from ladder_eval.results.claims import (
     verdict_of,
 )
 from ladder_eval.results.differences import difference_interval, differences
-from ladder_eval.results.pairing import Pair
+from ladder_eval.results.pairing import Pair, compare
 from ladder_eval.results.statistics import Interval
 
 REACH = stats.norm.ppf(0.95) + stats.norm.ppf(0.8)
@@ -121,7 +121,7 @@ def test_detectable_is_found_with_the_power_that_is_said():
 
 def test_tasks_are_corrected_together():
     everything = pairs("arc", 0, 6, 60) + pairs("piqa", 5, 5, 60)
-    arc, piqa = task_claims("ladder", "dense", everything)
+    arc, piqa = task_claims(compare("ladder", "dense", everything), everything)
     assert arc.p_value.value == pytest.approx(2 * 0.5**6)
     assert arc.adjusted_p == pytest.approx(4 * 0.5**6)
     assert (piqa.p_value.value, piqa.adjusted_p) == (1.0, 1.0)
@@ -134,7 +134,7 @@ def test_ratios_speak_of_their_logarithm():
         Pair(task="wiki", metric="word_perplexity", baseline=3.0, candidate=3.0 + d, weight=w)
         for d, w in [(0.1, 100.0), (0.05, 300.0), (-0.02, 50.0), (0.03, 120.0)]
     ]
-    (wiki,) = task_claims("ladder", "dense", nats)
+    (wiki,) = task_claims(compare("ladder", "dense", nats), nats)
     mean = (10 + 15 - 1 + 3.6) / 570
     assert wiki.comparison.ratio == pytest.approx(math.exp(mean))
     assert wiki.detectable == pytest.approx(math.exp(REACH * wiki.stderr))
