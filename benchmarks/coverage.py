@@ -150,7 +150,7 @@ def clustered_rows(draws: int) -> Iterator[Row]:
 def perplexity_rows(draws: int) -> Iterator[Row]:
     """Ratios of perplexities over documents of very different lengths."""
     rng = np.random.default_rng(4)
-    for n in (20, 62, 300):
+    for n in (8, 20, 62, 300):
         hits = []
         for _ in range(draws):
             weights = np.round(rng.lognormal(7, 1, n))

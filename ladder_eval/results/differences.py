@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from ladder_eval.results.means import mean_stderr
+from ladder_eval.results.metrics import is_fraction, log_ratios
 from ladder_eval.results.pairing import Pair, is_binary
 from ladder_eval.results.statistics import Interval, paired_difference_interval
 
@@ -34,7 +35,7 @@ class Differences:
     """The paired differences of one task.
 
     Attributes:
-        values: Candidate minus baseline, [documents]: fractions, or nats (bits) a unit of weight.
+        values: Candidate minus baseline, [documents]; of perplexities `metrics.log_ratios`.
         weights: What each document counts, [documents].
         sources: What it shares with others, [documents]; None where nothing is shared.
         mean: sum(w x) / sum(w). Of perplexities it is the logarithm of their ratio.
@@ -69,8 +70,13 @@ class Differences:
 
 def differences(pairs: Sequence[Pair]) -> Differences:
     """The differences of one task's pairs, of which there is at least one."""
-    values = np.asarray([each.candidate - each.baseline for each in pairs])
+    candidate = np.asarray([each.candidate for each in pairs])
+    baseline = np.asarray([each.baseline for each in pairs])
     weights = np.asarray([each.weight for each in pairs])
+    metric = pairs[0].metric
+    values = candidate - baseline
+    if not is_fraction(metric):
+        values = log_ratios(metric, candidate, baseline, weights)
     named = tuple(each.source or f"document {i}" for i, each in enumerate(pairs))
     sources = named if 1 < len(set(named)) < len(named) else None
     counted = None if set(weights) == {1.0} else weights.tolist()
@@ -81,8 +87,8 @@ def differences(pairs: Sequence[Pair]) -> Differences:
         mean=float(weights @ values / weights.sum()),
         stderr=mean_stderr(values.tolist(), counted),
         source_stderr=mean_stderr(values.tolist(), counted, sources) if sources else None,
-        gains=int((values > 0).sum()),
-        losses=int((values < 0).sum()),
+        gains=int((candidate > baseline).sum()),
+        losses=int((candidate < baseline).sum()),
         binary=is_binary(pairs),
     )
 

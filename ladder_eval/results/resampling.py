@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from ladder_eval.results.metrics import combine
+from ladder_eval.results.means import mean_stderr
+from ladder_eval.results.metrics import combine, log_ratios
 from ladder_eval.results.statistics import Interval
 
 __all__ = ["RESAMPLES", "bca_interval", "bootstrap", "bootstrap_ratio", "bootstrap_speedup"]
@@ -52,7 +53,10 @@ def bootstrap_ratio(
     """Interval of the ratio candidate / baseline of a metric; None where there's no spread.
 
     Both are computed on the same drawn documents, so that what makes a document hard for either
-    model cancels. Arguments are as for `bootstrap`.
+    model cancels. Few documents, or some much longer than others, make it too narrow, and so
+    neither end is nearer than Student's t of the logarithm, with one degree of freedom less than
+    the effective number of documents, sum(w)² / sum(w²) (Kish, Survey Sampling, 1965). Arguments
+    are as for `bootstrap`.
     """
 
     def statistic(counts: Floats) -> Floats:
@@ -62,9 +66,16 @@ def bootstrap_ratio(
         above, below = both
         return above / below
 
-    method = f"paired bootstrap of documents ({RESAMPLES:,}, expanded percentiles)"
+    method = f"paired bootstrap of documents ({RESAMPLES:,}), or t where it is wider"
     found = _resample(statistic, len(weights), confidence, method)
-    return found[1] if found else None
+    logs = log_ratios(metric, candidate, baseline, weights)
+    stderr = mean_stderr(logs.tolist(), weights.tolist())
+    if found is None or stderr is None:
+        return None
+    mean, effective = weights @ logs / weights.sum(), weights.sum() ** 2 / (weights @ weights)
+    half = float(stats.t.ppf((1 + confidence) / 2, max(1.0, effective - 1))) * stderr
+    low, high = min(found[1].low, math.exp(mean - half)), max(found[1].high, math.exp(mean + half))
+    return Interval(low=low, high=high, method=method)
 
 
 def bootstrap_speedup(
