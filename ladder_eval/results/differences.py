@@ -120,9 +120,10 @@ def difference_interval(found: Differences, confidence: float = 0.95) -> Interva
 def _guarded_t(
     found: Differences, sources: Sequence[str] | None, confidence: float, method: str
 ) -> Interval:
-    """The mean ± t guarded standard errors, cut to [-1, 1]; n + 1 degrees of freedom."""
+    """The mean ± t guarded standard errors, cut to [-1, 1]; n - 1 degrees of freedom."""
     n = len(set(sources)) if sources else len(found.values)
-    half = float(stats.t.ppf((1 + confidence) / 2, n + 1)) * _guarded_stderr(found, sources)
+    quantile = float(stats.t.ppf((1 + confidence) / 2, max(1, n - 1)))
+    half = quantile * _guarded_stderr(found, sources)
     return Interval(
         low=max(-1.0, found.mean - half), high=min(1.0, found.mean + half), method=method
     )

@@ -114,11 +114,11 @@ def test_shared_sources_only_widen():
 
 
 def test_fractions_by_hand():
-    """Mean -0.05 of 40; with +1 and -1 added, variance of 42 values, t with 41 degrees."""
+    """Mean -0.05 of 40; with +1 and -1 added, variance of 42 values, t with 39 degrees."""
     values = [(0.5, 0.0)] * 4 + [(0.5, 0.5)] * 36
     found = difference_interval(differences(pairs(values)))
     augmented = [-0.5] * 4 + [0.0] * 36 + [1.0, -1.0]
-    half = stats.t.ppf(0.975, 41) * np.std(augmented, ddof=1) / math.sqrt(42)
+    half = stats.t.ppf(0.975, 39) * np.std(augmented, ddof=1) / math.sqrt(42)
     assert (found.low, found.high) == pytest.approx((-0.05 - half, -0.05 + half))
     assert "conservative" in found.method
 
