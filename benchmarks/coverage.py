@@ -15,8 +15,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from ladder_eval.results.claims import LEVEL, stratified, verdict_of
+from ladder_eval.results.claims import LEVEL
 from ladder_eval.results.differences import difference_interval, differences
+from ladder_eval.results.endpoint import stratified, verdict_of
 from ladder_eval.results.looks import SHARE
 from ladder_eval.results.means import paired_mean_interval
 from ladder_eval.results.pairing import Pair

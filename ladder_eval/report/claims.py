@@ -6,8 +6,9 @@ from dataclasses import replace
 from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.comparisons import comparison_blocks
 from ladder_eval.report.words import bounds, figure, points
-from ladder_eval.results.claims import LEVEL, POWER, Endpoint, TaskClaim
+from ladder_eval.results.claims import LEVEL, POWER, TaskClaim
 from ladder_eval.results.compared import Compared
+from ladder_eval.results.endpoint import Endpoint
 from ladder_eval.results.gate import SpeedAxis
 from ladder_eval.results.looks import Looking
 from ladder_eval.results.records import RunResult

@@ -5,15 +5,8 @@ from dataclasses import dataclass
 
 from ladder_eval.errors import UsageError
 from ladder_eval.results.averages import average_tasks
-from ladder_eval.results.claims import (
-    LEVEL,
-    Endpoint,
-    Size,
-    TaskClaim,
-    endpoint,
-    endpoint_tasks,
-    task_claims,
-)
+from ladder_eval.results.claims import LEVEL, TaskClaim, task_claims
+from ladder_eval.results.endpoint import Endpoint, Size, endpoint, endpoint_tasks
 from ladder_eval.results.flips import flips, write_flips
 from ladder_eval.results.looks import (
     LOOKS_NAME,
@@ -104,15 +97,11 @@ def compare_runs(
         UsageError: If both are the same, the control isn't one, or an earlier look was the last.
         RecordError: If look or flips can't be written.
     """
-    if (candidate.folder.resolve(), candidate.name) == (baseline.folder.resolve(), baseline.name):
-        raise UsageError(f"{candidate.name} can't be compared with itself; give RUN:MODEL.")
-    pairs = pair(candidate.samples, baseline.samples)
+    _require_two(candidate, baseline)
+    pairs, names = pair(candidate.samples, baseline.samples), average_tasks(candidate.result)
     checked = _controlled(control, baseline, margin) if control else None
-    names = average_tasks(candidate.result)
     found, look = _look(candidate, baseline, pairs, names, margin, last=last)
-    changed = flips(pairs)
-    everything = compare(candidate.name, baseline.name, pairs)
-    counted = found.tasks if found else ()
+    everything, changed = compare(candidate.name, baseline.name, pairs), flips(pairs)
     return Compared(
         candidate=candidate.name,
         baseline=baseline.name,
@@ -120,12 +109,17 @@ def compare_runs(
         pooled=next((each for each in everything if each.task == POOLED), None),
         endpoint=found,
         look=look,
-        missing=tuple(name for name in names if name not in counted),
+        missing=tuple(each for each in names if each not in (found.tasks if found else ())),
         changed=len(changed),
         flips=str(write_flips(candidate.folder, candidate.name, baseline.name, changed)),
         control=checked,
         notes=_notes(candidate, baseline),
     )
+
+
+def _require_two(candidate: Side, baseline: Side) -> None:
+    if (candidate.folder.resolve(), candidate.name) == (baseline.folder.resolve(), baseline.name):
+        raise UsageError(f"{candidate.name} can't be compared with itself; give RUN:MODEL.")
 
 
 def _look(

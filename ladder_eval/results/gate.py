@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ladder_eval.errors import RecordError, UsageError
-from ladder_eval.results.claims import LEVEL, Endpoint, Verdict, verdict_of
+from ladder_eval.results.claims import LEVEL
 from ladder_eval.results.decoding import decode
+from ladder_eval.results.endpoint import Endpoint, Verdict, verdict_of
 from ladder_eval.results.resampling import bootstrap_speedup
 from ladder_eval.results.speed_records import Round
 from ladder_eval.results.statistics import Interval

@@ -5,16 +5,9 @@ import math
 import pytest
 from scipy import stats
 
-from ladder_eval.results.claims import (
-    Size,
-    detectable,
-    documents_needed,
-    endpoint,
-    stratified,
-    task_claims,
-    verdict_of,
-)
+from ladder_eval.results.claims import detectable, task_claims
 from ladder_eval.results.differences import difference_interval, differences
+from ladder_eval.results.endpoint import Size, documents_needed, endpoint, stratified, verdict_of
 from ladder_eval.results.pairing import Pair, compare
 from ladder_eval.results.statistics import Interval
 
@@ -46,7 +39,7 @@ def test_weights_of_strata_by_hand():
 
 def test_one_task_keeps_its_own_interval():
     own = pairs("arc", 3, 9, 60)
-    found = endpoint(own, ["arc"], {"arc": Size(documents=72, available=72)})
+    found = endpoint(own, ["arc"], {"arc": Size(documents=72, available=72)}, margin=0.01)
     alone = difference_interval(differences(own), 0.9)
     assert (found.interval.low, found.interval.high) == pytest.approx((alone.low, alone.high))
 
@@ -54,7 +47,7 @@ def test_one_task_keeps_its_own_interval():
 def test_endpoint_by_hand():
     everything = pairs("arc", 2, 6, 92) + pairs("piqa", 10, 5, 185)
     sizes = {"arc": Size(documents=100, available=500), "piqa": Size(documents=200, available=900)}
-    found = endpoint(everything, ["arc", "piqa"], sizes)
+    found = endpoint(everything, ["arc", "piqa"], sizes, margin=0.01)
     variances = [(8 - 16 / 100) / 99 / 100, (15 - 25 / 200) / 199 / 200]
     assert found.difference == pytest.approx((-0.04 + 0.025) / 2)
     assert found.micro == pytest.approx((-4 + 5) / 300)
@@ -70,9 +63,9 @@ def test_endpoint_by_hand():
 def test_perplexities_and_other_tasks_stay_out():
     nats = [Pair(task="wiki", metric="word_perplexity", baseline=3.0, candidate=3.1)] * 5
     sizes = {"arc": Size(documents=10, available=10)}
-    found = endpoint(pairs("arc", 1, 1, 8) + nats, ["arc", "wiki", "boolq"], sizes)
+    found = endpoint(pairs("arc", 1, 1, 8) + nats, ["arc", "wiki", "boolq"], sizes, margin=0.01)
     assert found.tasks == ("arc",)
-    assert endpoint(nats, ["wiki"], {}) is None
+    assert endpoint(nats, ["wiki"], {}, margin=0.01) is None
 
 
 @pytest.mark.parametrize(

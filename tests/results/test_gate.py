@@ -10,7 +10,7 @@ from run_folders import timed
 from scipy import stats
 
 from ladder_eval.errors import UsageError
-from ladder_eval.results.claims import Endpoint
+from ladder_eval.results.endpoint import Endpoint
 from ladder_eval.results.gate import TimedRounds, judged, speed_axis
 from ladder_eval.results.resampling import bootstrap_speedup
 from ladder_eval.results.statistics import Interval
