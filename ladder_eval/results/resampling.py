@@ -102,8 +102,9 @@ def bootstrap_speedup(
     t = float(stats.t.isf(tail, n - 1))
     low, high = mean - max(t, float(most)) * stderr, mean - min(-t, float(least)) * stderr
     method = f"studentised bootstrap of rounds ({RESAMPLES:,}), or t where it is wider"
-    interval = Interval(low=math.exp(low), high=math.exp(high), method=method)
-    return math.exp(mean), interval
+    # Where most rounds agree to the last bit, an end may be infinite, which can't be written.
+    low, high = (math.exp(min(20.0, max(-20.0, end))) for end in (low, high))
+    return math.exp(mean), Interval(low=low, high=high, method=method)
 
 
 def _studentised(centred: Floats) -> Floats:
@@ -114,9 +115,8 @@ def _studentised(centred: Floats) -> Floats:
     variances = np.maximum(counts @ centred**2 - means**2, 0.0)
     stderrs = np.sqrt(variances / (n - 1))
     # Draws of one value alone have no spread; they are as far out as any.
-    far = np.sign(means) * np.finfo(np.float64).max
-    alone = stderrs <= 1e-9 * np.abs(centred).max()
-    return np.where(alone, far, means / np.where(alone, 1.0, stderrs))
+    alone = stderrs <= 1e-7 * np.abs(centred).max()
+    return np.where(alone, np.copysign(np.inf, means), means / np.where(alone, 1.0, stderrs))
 
 
 def bca_interval(values: Floats, weights: Floats, confidence: float = 0.95) -> Interval | None:

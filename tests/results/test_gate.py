@@ -49,6 +49,12 @@ def test_an_interval_is_no_narrower_than_scipys_t():
     assert math.log(found.high / found.low) < 2 * (high - low)
 
 
+def test_rounds_that_agree_but_for_one_are_no_certainty():
+    _, found = bootstrap_speedup(np.array([2.0, 2.0, 2.0, 2.0, 2.2]), np.ones(5), 0.9)
+    assert found.low < 2.0
+    assert 2.2 < found.high < 1e9
+
+
 def test_no_spread_no_interval():
     assert bootstrap_speedup(np.full(9, 2.0), np.ones(9)) is None
     assert bootstrap_speedup(np.ones(1), np.ones(1)) is None
