@@ -134,7 +134,7 @@ def continuous_rows(draws: int) -> Iterator[Row]:
 def clustered_rows(draws: int) -> Iterator[Row]:
     """Right and wrong answers whose sources share what changes: losses follow the source."""
     rng = np.random.default_rng(3)
-    for sources, each in ((10, 30), (57, 7), (57, 25), (200, 5)):
+    for sources, each in ((10, 120), (57, 25), (200, 10)):
         names = [f"s{i}" for i in range(sources) for _ in range(each)]
         exact, wide = [], []
         for _ in range(draws):
@@ -284,7 +284,7 @@ TABLES: tuple[tuple[str, tuple[str, ...], Callable[[int], Iterator[Row]], int], 
         "Documents that share sources: coverage of the 95 % interval",
         ("sources", "documents each", "widened to sources %", "without that %"),
         clustered_rows,
-        1000,
+        4000,
     ),
     (
         "Ratio of perplexities: coverage of the 95 % interval",

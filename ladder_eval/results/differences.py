@@ -130,14 +130,18 @@ def _guarded_t(
 
 
 def _guarded_stderr(found: Differences, sources: Sequence[str] | None) -> float:
-    """The standard error with a gained and a lost document of mean weight, each its own source."""
+    """The standard error with a gained and a lost document of mean weight, each its own source.
+
+    It is the plain one where that is larger.
+    """
     weight = float(found.weights.mean())
     stderr = mean_stderr(
         [*found.values, 1.0, -1.0],
         [*found.weights, weight, weight],
         [*sources, "gained", "lost"] if sources else None,
     )
-    return stderr or 0.0  # never None: the two differ
+    plain = found.source_stderr if sources else found.stderr
+    return max(stderr or 0.0, plain or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
