@@ -178,6 +178,8 @@ def test_exit_codes_of_the_gate(tmp_path, counts, speedup, code, verdict):
     assert done.exit_code == code, done.output
     assert done.stdout.startswith(f"{verdict}: ladder against dense")
     assert "Baseline against itself (A/A)" in done.stdout
+    assert "ladder: ladder (16 layers), as trained; float32 on cpu, tp_size 1" in done.stdout
+    assert "weights random, tp_size 2" in done.stdout
 
 
 def test_the_gate_as_json_has_both_axes(tmp_path):

@@ -80,7 +80,12 @@ def gate(
     the rounds in A's run. Exit code 2 is wrong input.
     """
     with sentences():
-        from ladder_eval.report.claims import control_lines, endpoint_lines, speed_lines
+        from ladder_eval.report.claims import (
+            condition_lines,
+            control_lines,
+            endpoint_lines,
+            speed_lines,
+        )
         from ladder_eval.results.gate import EXIT_CODES, TimedRounds, judged, speed_axis
 
         sides = _sides(a, b)
@@ -93,7 +98,8 @@ def gate(
             _print_json({"verdict": verdict, "comparison": compared, "speed": speed})
         else:
             typer.echo(f"{verdict}: {names[0]} against {names[1]}")
-            for line in (*endpoint_lines(compared), *control_lines(compared), *speed_lines(speed)):
+            lines = (*endpoint_lines(compared), *control_lines(compared), *speed_lines(speed))
+            for line in (*lines, *condition_lines(compared)):
                 typer.echo(line)
     raise typer.Exit(EXIT_CODES[verdict])
 

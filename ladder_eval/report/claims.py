@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.comparisons import comparison_blocks
-from ladder_eval.report.words import bounds, figure, points
+from ladder_eval.report.words import bounds, conditions_of, figure, points
 from ladder_eval.results.claims import LEVEL, POWER, TaskClaim
 from ladder_eval.results.compared import Compared
 from ladder_eval.results.endpoint import Endpoint
@@ -14,7 +14,14 @@ from ladder_eval.results.looks import Looking
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.statistics import Interval
 
-__all__ = ["claim_blocks", "claim_lines", "control_lines", "endpoint_lines", "speed_lines"]
+__all__ = [
+    "claim_blocks",
+    "claim_lines",
+    "condition_lines",
+    "control_lines",
+    "endpoint_lines",
+    "speed_lines",
+]
 
 
 def claim_blocks(compared: Compared, result: RunResult) -> tuple[Block, ...]:
@@ -35,11 +42,17 @@ def claim_lines(compared: Compared) -> Iterator[str]:
     yield from endpoint_lines(compared)
     decided = [each for each in compared.tasks if each.adjusted_p <= LEVEL]
     named = ", ".join(each.comparison.task for each in decided) or "no task"
-    yield f"Corrected for {len(compared.tasks)} tasks (Holm), {named} differs at 5 %."
+    yield f"At 5 %, corrected for all tasks (Holm, {len(compared.tasks)}): {named} differs."
     yield f"Changed documents: {compared.changed}, listed in {compared.flips}."
     yield from control_lines(compared)
     methods = dict.fromkeys(each.comparison.method for each in compared.tasks)
     yield f"Intervals: {'; '.join(methods)}."
+    yield from condition_lines(compared)
+
+
+def condition_lines(compared: Compared) -> Iterator[str]:
+    """How both models were run, and what else differs between them."""
+    yield from map(conditions_of, compared.models)
     yield from compared.notes
 
 

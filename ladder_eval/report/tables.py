@@ -22,6 +22,7 @@ from ladder_eval.report.speed import (
     speed_conditions,
 )
 from ladder_eval.report.words import (
+    conditions_of,
     memory,
     residual,
     subset,
@@ -169,11 +170,7 @@ def _rich_table(block: Block) -> RenderableType:
 def _brief_conditions(result: RunResult) -> Iterator[str]:
     """The conditions without which the numbers mean nothing; report.md has them all."""
     made = result.provenance
-    for model in result.models:
-        yield (
-            f"{model.name}: {residual(model)}, {model.adaptation}; {model.dtype} on "
-            f"{model.device}, {tensor_parallel(model)}, batch_size {model.batch_size}."
-        )
+    yield from map(conditions_of, result.models)
     shots = sorted({task.num_fewshot for task in result.tasks})
     splits = sorted({task.split for task in result.tasks})
     if result.comparisons:

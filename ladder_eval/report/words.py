@@ -11,6 +11,7 @@ from ladder_eval.results.records import Comparison, ModelRecord, TaskRecord
 
 __all__ = [
     "bounds",
+    "conditions_of",
     "documents",
     "figure",
     "layers",
@@ -73,6 +74,14 @@ def residual(model: ModelRecord) -> str:
     if not model.ladder_layers:
         return f"{model.residual} ({model.num_hidden_layers} layers)"
     return f"{model.residual} (layers {layers(model.ladder_layers)} of {model.num_hidden_layers})"
+
+
+def conditions_of(model: ModelRecord) -> str:
+    """How a model was run, in the sentence without which its numbers mean nothing."""
+    return (
+        f"{model.name}: {residual(model)}, {model.adaptation}; {model.dtype} on "
+        f"{model.device}, {tensor_parallel(model)}, batch_size {model.batch_size}."
+    )
 
 
 def tensor_parallel(model: ModelRecord) -> str:

@@ -49,6 +49,7 @@ class Compared:
     Attributes:
         candidate: Its name.
         baseline: The baseline's name.
+        models: How the two were run, the candidate first.
         tasks: Each task.
         pooled: All right and wrong answers together, if there are any.
         endpoint: The primary endpoint; None where no task's metric is a fraction.
@@ -62,6 +63,7 @@ class Compared:
 
     candidate: str
     baseline: str
+    models: tuple[ModelRecord, ModelRecord]
     tasks: tuple[TaskClaim, ...]
     pooled: Comparison | None
     endpoint: Endpoint | None
@@ -105,6 +107,7 @@ def compare_runs(
     return Compared(
         candidate=candidate.name,
         baseline=baseline.name,
+        models=(candidate.model, baseline.model),
         tasks=task_claims(everything, pairs),
         pooled=next((each for each in everything if each.task == POOLED), None),
         endpoint=found,
