@@ -109,6 +109,13 @@ def test_few_disagreements_are_exact_among_any_number_of_pairs():
     assert paired_difference_interval(0, 41, n).method == "Tango score (asymptotic)"
 
 
+def test_a_drop_of_the_margin_passes_in_at_most_one_of_twenty():
+    """300 documents, of which 1 % are lost and none gained: the probability that low > -1 point."""
+    passing = [paired_difference_interval(0, losses, 300, 0.9).low > -0.01 for losses in range(6)]
+    assert passing == [True, False, False, False, False, False]
+    assert 0.99**300 == pytest.approx(0.049, abs=1e-4)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_interval_of_every_outcome_holds_its_estimate_and_is_antisymmetric(n):
     for gains, losses in outcomes(n):
