@@ -9,6 +9,7 @@ import typer
 import ladder_eval
 from ladder_eval.commands import code, data, leaderboard, predict, tasks
 from ladder_eval.commands.bench import bench
+from ladder_eval.commands.compare import compare, gate
 from ladder_eval.commands.judge import judge
 from ladder_eval.commands.lm_eval import lm_eval
 from ladder_eval.commands.models import convert, models
@@ -39,6 +40,8 @@ app.command(
     },
 )(lm_eval)
 app.command()(judge)
+app.command()(compare)
+app.command()(gate)
 app.command()(report)
 app.add_typer(leaderboard.app, name="leaderboard")
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from ladder_eval.harness.judging.waiting import outputs_of
 from ladder_eval.harness.samples import hash_of, sample_rows, write_lm_eval_layout
 from ladder_eval.harness.suites import PROGRAMS
 from ladder_eval.models.checkpoint import load_model
+from ladder_eval.results.lending import Lent
 from ladder_eval.results.records import ModelRecord, TaskRecord
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
 from ladder_eval.results.summary import MACRO
@@ -66,6 +67,7 @@ class Scorer:
         folder: Where answers are kept.
         terminal: What the user sees.
         programs: Where programs run that the models write; None where they write none.
+        lent: What finished runs have answered, by the model's name.
     """
 
     driver: Driver
@@ -78,6 +80,7 @@ class Scorer:
     folder: RunFolder
     terminal: Terminal
     programs: "Programs | None" = None
+    lent: Mapping[str, Lent] = field(default_factory=dict)
 
     def evaluate(self, arm: Arm) -> Evaluation:
         """One model through all tasks; its answers and lm-eval's files are on disk afterwards."""
@@ -89,8 +92,9 @@ class Scorer:
             return driver
 
         driver, name = self.driver, model.name
+        lent = self.lent.get(name)
         with (
-            self.folder.requests(name) as log,
+            self.folder.requests(name, lent.answers if lent else None) as log,
             self.folder.batches(name) as batches,
             self.terminal.scoring(name) as progress,
         ):
@@ -128,7 +132,7 @@ class Scorer:
             record=record,
             samples=rows,
             outputs=outputs,
-            warnings=_warnings(record, cut_bytes),
+            warnings=_warnings(record, cut_bytes, lent),
         )
 
     def checked(self, evaluation: Evaluation) -> Evaluation:
@@ -194,8 +198,13 @@ class Scorer:
         return f"{self.prompting}{template}{thoughts if self.think_end_token else ''}"
 
 
-def _warnings(record: ModelRecord, cut_bytes: int) -> tuple[str, ...]:
+def _warnings(record: ModelRecord, cut_bytes: int, lent: Lent | None) -> tuple[str, ...]:
     found = []
+    if lent is not None and record.reused_requests:
+        found.append(
+            f"{record.name}: answers were taken from {lent.run} (--baseline-run), computed at "
+            f"tp_size {lent.model.tp_size} and batch_size {lent.model.batch_size}."
+        )
     if record.truncated_requests:
         found.append(
             f"{record.name}: {record.truncated_requests} requests were longer than the model can "

@@ -16,7 +16,10 @@ DTYPES = ("float32", "bfloat16", "float16")
 FEWSHOT = ("per-document", "stock")
 
 # Options that name what has to be there.
-_EXISTING = ("checkpoint", "baseline_checkpoint", "models_file", "model_dir", "data_dir")
+_EXISTING = (
+    *("checkpoint", "baseline_checkpoint", "baseline_run"),
+    *("models_file", "model_dir", "data_dir"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +32,7 @@ class RunOptions:
         no_baseline: Evaluate the candidates alone.
         checkpoint: The only candidate's checkpoint: a folder, GGUF file or Hub id.
         baseline_checkpoint: The baseline's checkpoint.
+        baseline_run: A finished run whose answers of the baseline are used again.
         models_file: A YAML file of names and checkpoints.
         residual: The residual to run dense checkpoints with.
         suite: The suite to run, unless tasks are given; by default `quick`.
@@ -67,6 +71,7 @@ class RunOptions:
     no_baseline: bool = False
     checkpoint: Place | None = None
     baseline_checkpoint: Place | None = None
+    baseline_run: Path | None = None
     models_file: Path | None = None
     residual: ResidualChoice = field(default_factory=ResidualChoice)
     suite: str | None = None
@@ -98,7 +103,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not self.model or len(set(self.model)) != len(self.model):
             raise UsageError("--model takes one or more different models.")
-        for name in ("baseline", "baseline_checkpoint"):
+        for name in ("baseline", "baseline_checkpoint", "baseline_run"):
             if getattr(self, name) is not None and self.no_baseline:
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} and --no-baseline exclude each other; drop one.")
@@ -246,6 +251,7 @@ _CONVERT = {
     "no_baseline": _flag,
     "checkpoint": _place,
     "baseline_checkpoint": _place,
+    "baseline_run": _path,
     "models_file": _path,
     "suite": _text,
     "tasks": _texts,

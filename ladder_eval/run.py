@@ -26,6 +26,7 @@ from ladder_eval.harness.judging.waiting import Waiting
 from ladder_eval.judging import judge_run
 from ladder_eval.options import RunOptions
 from ladder_eval.pages import write_pages
+from ladder_eval.results.lending import Lent, lend
 from ladder_eval.results.published import published_row
 from ladder_eval.results.records import PublishedRow, RunResult
 from ladder_eval.results.speed_records import Workload
@@ -232,6 +233,7 @@ class _Job:
             folder=self.folder,
             terminal=self.terminal,
             programs=asked.programs(self.folder, self.terminal),
+            lent=self._lent(arms),
         )
         evaluations = [scorer.evaluate(arm) for arm in arms]
         memory = driver.peak_memory()
@@ -249,6 +251,20 @@ class _Job:
         self._keep_waiting(asked, evaluations)
         write_pages(self.folder, result)
         return result
+
+    def _lent(self, arms: Sequence[Arm]) -> dict[str, Lent]:
+        """What --baseline-run has answered as the baseline.
+
+        Raises:
+            UsageError: if there's no baseline to score, or that run doesn't have it.
+        """
+        run, baseline = self.options.baseline_run, self.selection.baseline
+        if run is None:
+            return {}
+        for arm in arms:
+            if baseline is not None and arm.model.name == baseline.name:
+                return {baseline.name: lend(run, arm.fingerprint, self.execution.dtype)}
+        raise UsageError("--baseline-run has answers of a baseline, and this run scores none.")
 
     def unscored(self) -> RunResult:
         """A result without scores, for times to be put in."""

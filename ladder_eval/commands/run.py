@@ -51,6 +51,10 @@ def run(
     baseline_checkpoint: Annotated[
         str | None, typer.Option(help="The baseline's checkpoint.")
     ] = None,
+    baseline_run: Annotated[
+        Path | None,
+        typer.Option(help="Finished run whose answers of the same baseline are used again."),
+    ] = None,
     models_file: Annotated[
         Path | None, typer.Option(help="YAML file of names and checkpoints.")
     ] = None,

@@ -4,7 +4,7 @@ Both print the same `Block` records and the same conditions, so they can't disag
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, JustifyMethod, RenderableType
@@ -30,6 +30,8 @@ from ladder_eval.report.speed import (
 )
 from ladder_eval.report.utilisation import utilisation_blocks
 from ladder_eval.report.words import (
+    conditions_of,
+    made_words,
     memory,
     residual,
     subset,
@@ -45,6 +47,7 @@ __all__ = [
     "comparison_table",
     "conditions",
     "markdown",
+    "page",
 ]
 
 
@@ -78,15 +81,20 @@ def conditions(result: RunResult) -> tuple[tuple[str, str], ...]:
 
 def comparison_table(result: RunResult) -> Table:
     """The result for the terminal: blocks with their verdicts, then the conditions in brief."""
-    page = Table.grid(padding=(0, 0, 1, 0))
     shown = [*blocks(result), *map(transposed, average_blocks(result))]  # 80 columns are few
     shown += [*judged_blocks(result), *map(brief_speed_block, result.speed)]
     shown += [*map(transposed, gap_blocks(result.speed)), *_published(result)]
     shown += [*map(brief_load_block, result.load), *map(replay_block, result.replay)]
+    return page(shown, _brief_conditions(result))
+
+
+def page(shown: Iterable[Block], lines: Iterable[str]) -> Table:
+    """Blocks for the terminal, each with its sentences, and lines below all of them."""
+    found = Table.grid(padding=(0, 0, 1, 0))
     for block in shown:
-        page.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
-    page.add_row(Group(*map(Text, _brief_conditions(result))))
-    return page
+        found.add_row(Group(Text(block.title), _rich_table(block), *map(Text, block.notes)))
+    found.add_row(Group(*map(Text, lines)))
+    return found
 
 
 def markdown(result: RunResult) -> str:
@@ -120,15 +128,10 @@ def block_markdown(block: Block) -> str:
     return "\n\n".join([title, _markdown_table(block), *map(_escape, block.notes)])
 
 
-def _made(model: ModelRecord) -> str:
-    """How the weights came to fit the residual, or that it isn't known."""
-    return f"imported from {model.origin}" if model.origin else model.adaptation
-
-
 def _model_text(model: ModelRecord) -> str:
     if model.origin:
         return (
-            f"{residual(model)}, {_made(model)}; weights: {model.weights}; {model.dtype} on "
+            f"{residual(model)}, {made_words(model)}; weights: {model.weights}; {model.dtype} on "
             f"{model.device}; prompts {model.prompts}; whether requests were truncated and what "
             "the scoring cost isn't known"
         )
@@ -210,12 +213,7 @@ def _rich_table(block: Block) -> RenderableType:
 def _brief_conditions(result: RunResult) -> Iterator[str]:
     """The conditions without which the numbers mean nothing; report.md has them all."""
     made = result.provenance
-    for model in result.models:
-        yield (
-            f"{model.name}: {residual(model)}, {_made(model)}; {model.dtype} on "
-            f"{model.device}, {tensor_parallel(model)}, "
-            f"batch_size {model.batch_size or UNKNOWN}."
-        )
+    yield from map(conditions_of, result.models)
     shots = sorted({task.num_fewshot for task in result.tasks})
     splits = sorted({task.split for task in result.tasks})
     if result.comparisons:

@@ -11,9 +11,11 @@ from ladder_eval.results.records import UNKNOWN, Comparison, ModelRecord, TaskRe
 
 __all__ = [
     "bounds",
+    "conditions_of",
     "documents",
     "figure",
     "layers",
+    "made_words",
     "memory",
     "percent",
     "points",
@@ -76,6 +78,19 @@ def residual(model: ModelRecord) -> str:
     if not model.ladder_layers:
         return f"{model.residual} ({model.num_hidden_layers} layers)"
     return f"{model.residual} (layers {layers(model.ladder_layers)} of {model.num_hidden_layers})"
+
+
+def conditions_of(model: ModelRecord) -> str:
+    """How a model was run, in the sentence without which its numbers mean nothing."""
+    return (
+        f"{model.name}: {residual(model)}, {made_words(model)}; {model.dtype} on "
+        f"{model.device}, {tensor_parallel(model)}, batch_size {model.batch_size or UNKNOWN}."
+    )
+
+
+def made_words(model: ModelRecord) -> str:
+    """How the weights came to fit the residual, or that it isn't known."""
+    return f"imported from {model.origin}" if model.origin else model.adaptation
 
 
 def tensor_parallel(model: ModelRecord) -> str:

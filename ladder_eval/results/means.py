@@ -18,7 +18,11 @@ MEAN_METHODS: Final = ("paired t", "Hoeffding", "paired t by document (ratio est
 """Methods of `paired_mean_interval`, whose comparisons are of means rather than of counts."""
 
 
-def mean_stderr(values: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
+def mean_stderr(
+    values: Sequence[float],
+    weights: Sequence[float] | None = None,
+    sources: Sequence[str] | None = None,
+) -> float | None:
     """Standard error of a mean; None where it can't be estimated.
 
     That is where there are fewer than two values, or all are equal: a spread of none would claim
@@ -30,15 +34,24 @@ def mean_stderr(values: Sequence[float], weights: Sequence[float] | None = None)
             document isn't independent, so documents are the clusters of a ratio estimator
             (Cochran, Sampling Techniques, 1977, 6.4): with r = sum(w x) / sum(w),
             sqrt(n / (n - 1) sum(w² (x - r)²)) / sum(w). Without weights, s / sqrt(n).
+        sources: What each document shares with others. The sources are the clusters then, and n
+            their number: the sum runs over the squared totals of w (x - r) of each (Miller, Adding
+            Error Bars to Evals, arXiv:2411.00640, 2.2, with the factor n / (n - 1)).
     """
     x = np.asarray(values, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0:
         return None
-    if weights is None:
+    if weights is None and sources is None:
         return float(np.std(x, ddof=1) / math.sqrt(len(x)))
-    w = np.asarray(weights, dtype=np.float64)
-    residuals = w * (x - w @ x / w.sum())
-    return float(math.sqrt(len(x) / (len(x) - 1) * (residuals @ residuals)) / w.sum())
+    w = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=np.float64)
+    totals = w * (x - w @ x / w.sum())
+    if sources is not None:
+        totals = np.bincount(np.unique(sources, return_inverse=True)[1], weights=totals)
+    n = len(totals)
+    # Totals that cancel in every source show no spread either, but for rounding.
+    if n < 2 or not np.abs(totals).max() > 1e-12 * w.sum():
+        return None
+    return float(math.sqrt(n / (n - 1) * (totals @ totals)) / w.sum())
 
 
 def mean_interval(

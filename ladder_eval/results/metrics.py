@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LOWER_IS_BETTER", "Term", "combine", "is_fraction", "over", "term"]
+__all__ = ["LOWER_IS_BETTER", "Term", "combine", "is_fraction", "log_ratios", "over", "term"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,3 +80,16 @@ def over(metric: str, terms: Sequence[Term]) -> float:
     total = sum(each.weight * each.value for each in terms)
     weight = sum(each.weight for each in terms)
     return float(combine(metric, np.asarray(total), np.asarray(weight)))
+
+
+def log_ratios(metric: str, candidate: Floats, baseline: Floats, weights: Floats) -> Floats:
+    """Each document's share in log(candidate / baseline) of a metric of `LOWER_IS_BETTER`.
+
+    Their weighted mean is the logarithm of the ratio. Of perplexities they are differences of nats;
+    of a ratio of means, its linearisation (Cochran, Sampling Techniques, 1977, 6.4). All arguments
+    and the answer are [documents].
+    """
+    if metric in _PERPLEXITIES:
+        return candidate - baseline
+    own, theirs = (float(weights @ each / weights.sum()) for each in (candidate, baseline))
+    return math.log(own / theirs) + candidate / own - baseline / theirs

@@ -19,7 +19,7 @@ from ladder_eval.results.resampling import bootstrap_ratio
 from ladder_eval.results.samples import Sample
 from ladder_eval.results.statistics import Interval, paired_difference_interval
 
-__all__ = ["SHOWN_DIFFERENCES", "Pair", "compare", "pair"]
+__all__ = ["SHOWN_DIFFERENCES", "Pair", "by_task", "compare", "is_binary", "pair"]
 
 SHOWN_DIFFERENCES: Final = 3
 """Differing entries that an error about unequal requests names."""
@@ -35,6 +35,11 @@ class Pair:
         baseline: The baseline's value, a fraction, or nats a unit of weight.
         candidate: The candidate's value.
         weight: What the document counts in the mean over documents.
+        source: What it shares with other documents, which aren't independent of it: its subject, or
+            where there are none, the document itself, which may be asked repeatedly. "" where
+            nothing is shared.
+        doc_id: The document's row in its split.
+        doc_hash: Hash of the document.
     """
 
     task: str
@@ -42,6 +47,9 @@ class Pair:
     baseline: float
     candidate: float
     weight: float = 1.0
+    source: str = ""
+    doc_id: int = 0
+    doc_hash: str = ""
 
 
 _Key = tuple[str, str, str, int]  # task, filter, doc_hash, occurrence
@@ -94,14 +102,19 @@ def compare(
     Returns:
         One comparison per task in order of appearance, then the pooled one if any task is binary.
     """
-    by_task: dict[str, list[Pair]] = {}
-    for each in pairs:
-        by_task.setdefault(each.task, []).append(each)
-    groups = list(by_task.items())
-    if pooled := [each for group in by_task.values() if _is_binary(group) for each in group]:
+    groups = list(by_task(pairs).items())
+    if pooled := [each for _, group in groups if is_binary(group) for each in group]:
         groups.append((POOLED, pooled))
     found = (_compare(candidate, baseline, name, group, confidence) for name, group in groups)
     return tuple(each for each in found if each is not None)
+
+
+def by_task(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+    """The pairs of each task, in order of appearance."""
+    found: dict[str, list[Pair]] = {}
+    for each in pairs:
+        found.setdefault(each.task, []).append(each)
+    return found
 
 
 def _by_key(samples: Iterable[Sample]) -> dict[_Key, Sample]:
@@ -154,6 +167,9 @@ def _join(candidate: Sample, baseline: Sample) -> Pair:
         baseline=float(baseline.value),
         candidate=float(candidate.value),
         weight=float(baseline.weight),
+        source=baseline.group or baseline.doc_hash,
+        doc_id=int(baseline.doc_id),
+        doc_hash=baseline.doc_hash,
     )
 
 
@@ -166,7 +182,8 @@ def _check_value(sample: Sample, value: float) -> None:
         )
 
 
-def _is_binary(pairs: Sequence[Pair]) -> bool:
+def is_binary(pairs: Sequence[Pair]) -> bool:
+    """Whether both models are right or wrong on each document, and each counts the same."""
     return all(
         {each.baseline, each.candidate} <= {0.0, 1.0}
         and each.weight == 1
@@ -218,7 +235,7 @@ def _mean_difference(pairs: Sequence[Pair]) -> float:
 def _interval(
     metric: str, pairs: Sequence[Pair], gains: int, losses: int, confidence: float
 ) -> Interval | None:
-    if _is_binary(pairs):
+    if is_binary(pairs):
         return paired_difference_interval(gains, losses, len(pairs), confidence)
     weights = [each.weight for each in pairs]
     if is_fraction(metric):

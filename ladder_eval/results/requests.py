@@ -12,7 +12,7 @@ from typing import Self, TypeAlias
 from ladder_eval.errors import RecordError
 from ladder_eval.results.files import sync_folder
 
-__all__ = ["Answer", "RequestLog", "request_key"]
+__all__ = ["Answer", "RequestLog", "read_answers", "request_key"]
 
 Answer: TypeAlias = bool | int | float | str | Sequence["Answer"] | Mapping[str, "Answer"] | None
 """What a model answered: any JSON value, such as [log-likelihood, is_greedy] or a text."""
@@ -39,13 +39,18 @@ class RequestLog:
         cut_bytes: Bytes cut off on opening; 0 if the file was whole.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lent: Mapping[str, Answer] | None = None) -> None:
         """Open the log, creating the file and its folders.
+
+        Args:
+            path: The file.
+            lent: Answers of another log, which `get` knows, too; they are not written here.
 
         Raises:
             RecordError: If the file can't be read or written.
         """
         self.path = path
+        self._lent = lent or {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = FileIO(path, "a+")
@@ -66,7 +71,7 @@ class RequestLog:
 
     def get(self, key: str) -> Answer:
         """The answer of a request, or None if there's none yet."""
-        return self._answers.get(key)
+        return self._answers.get(key, self._lent.get(key))
 
     def items(self) -> ItemsView[str, Answer]:
         """All keys with their answers, in the order in which the keys came."""
@@ -113,6 +118,20 @@ class RequestLog:
             f"can't keep answers in {self.path} ({error.strerror or error}); "
             "free some space there, or choose another folder."
         )
+
+
+def read_answers(path: Path) -> dict[str, Answer]:
+    """The answers of a log that is left as it is, up to the first line that isn't whole.
+
+    Raises:
+        RecordError: If the file can't be read.
+    """
+    try:
+        return _parse(path.read_bytes())[0]
+    except OSError as error:
+        raise RecordError(
+            f"can't read the answers in {path} ({error.strerror or error}); give another run."
+        ) from None
 
 
 def _line(key: str, answer: Answer) -> str:

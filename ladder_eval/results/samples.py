@@ -1,6 +1,6 @@
 """Samples: one row a model, document and filter, as a table and as records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import pandas as pd
@@ -55,6 +55,8 @@ class Sample:
         prompt_hash: Hash of the prompts made of it.
         value: The headline metric of this answer, as `Term.value`: a fraction, or nats a word.
         weight: What it counts, as `Term.weight`.
+        group: The subject, where the task has several.
+        doc_id: The document's row in its split.
     """
 
     task: str
@@ -64,11 +66,16 @@ class Sample:
     prompt_hash: str
     value: float
     weight: float = 1.0
+    group: str | None = None
+    doc_id: int = 0
 
 
 def samples_of(samples: pd.DataFrame, model: str) -> list[Sample]:
     """One model's rows of the headline filters, in order, as `pair` takes them."""
-    names = ["task", "metric", "filter", "doc_hash", "prompt_hash", "value", "weight"]
+    names = [field.name for field in fields(Sample)]
     own = (samples["model"] == model) & samples["is_headline"].astype(bool)
     rows = samples.loc[own, names].to_dict("records")
-    return [Sample(**{str(name): value for name, value in row.items()}) for row in rows]
+    texts = [
+        row | {"group": row["group"] if isinstance(row["group"], str) else None} for row in rows
+    ]
+    return [Sample(**{str(name): value for name, value in row.items()}) for row in texts]

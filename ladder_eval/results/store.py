@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from ladder_eval.errors import RecordError
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.recorded_work import RecordedBatch, recorded_batches
 from ladder_eval.results.records import RunResult, from_json, to_json
-from ladder_eval.results.requests import RequestLog
+from ladder_eval.results.requests import Answer, RequestLog
 from ladder_eval.results.samples import SAMPLE_COLUMNS, SAMPLE_SCHEMA
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "read_batches",
     "read_result",
     "read_samples",
+    "requests_file",
     "slug",
 ]
 
@@ -85,9 +86,9 @@ class RunFolder:
             ) from error
         return cls(path, lock)
 
-    def requests(self, name: str) -> RequestLog:
-        """The log of answers under a name, such as a model's."""
-        return RequestLog(self.path / "requests" / f"{slug(name)}.jsonl")
+    def requests(self, name: str, lent: Mapping[str, Answer] | None = None) -> RequestLog:
+        """The log of answers under a name, such as a model's; it knows the lent ones, too."""
+        return RequestLog(requests_file(self.path, name), lent)
 
     def batches(self, name: str) -> RequestLog:
         """The log of what was computed together for the answers under a name."""
@@ -160,6 +161,11 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def requests_file(folder: Path, name: str) -> Path:
+    """Where a run's folder has the answers of a model."""
+    return folder / "requests" / f"{slug(name)}.jsonl"
 
 
 def read_result(path: Path) -> RunResult:

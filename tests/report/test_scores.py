@@ -91,7 +91,7 @@ def test_ratio_has_a_block_of_its_own(with_wiki):
     )
     text = markdown(with_wiki)
     assert "Not pooled" not in text
-    assert "paired bootstrap of documents (1,000, expanded percentiles)" in text
+    assert "paired bootstrap of documents (1,000), or t where it is wider" in text
 
 
 def test_undecided_ratio_is_not_called_better(with_wiki):

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from ladder_eval.errors import RecordError
-from ladder_eval.results.requests import RequestLog, request_key
+from ladder_eval.results.requests import RequestLog, read_answers, request_key
 
 
 @pytest.fixture
@@ -147,3 +147,23 @@ def test_keys_are_unambiguous():
     assert all(len(key) == 64 and int(key, 16) >= 0 for key in keys)
     assert request_key("model", (1, 2)) == request_key("model", [1, 2])
     assert len(request_key("\udcff")) == 64
+
+
+def test_lent_answers_are_known_and_not_written(tmp_path):
+    with RequestLog(tmp_path / "own.jsonl", {"a": [1.0, True], "b": "text"}) as log:
+        log.append({"a": [2.0, False]})
+        assert (log.get("a"), log.get("b"), log.get("c")) == ([2.0, False], "text", None)
+        assert len(log) == 1
+    assert read_answers(tmp_path / "own.jsonl") == {"a": [2.0, False]}
+
+
+def test_a_log_is_read_without_a_trace(tmp_path):
+    file = tmp_path / "other.jsonl"
+    with RequestLog(file) as log:
+        log.append({"a": 1})
+    torn = file.read_bytes() + b'{"key": "b", "ans'
+    file.write_bytes(torn)
+    assert read_answers(file) == {"a": 1}
+    assert file.read_bytes() == torn
+    with pytest.raises(RecordError, match="can't read the answers"):
+        read_answers(tmp_path / "missing.jsonl")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ladder_eval.results.estimates import estimate
-from ladder_eval.results.metrics import Term
+from ladder_eval.results.metrics import Term, log_ratios
 from ladder_eval.results.resampling import RESAMPLES, bootstrap, bootstrap_ratio
 
 
@@ -55,12 +55,16 @@ def test_a_paired_ratio_is_much_narrower_than_its_parts():
     baseline, words = pages()
     candidate = baseline + np.random.default_rng(5).normal(0.01, 0.02, 62)
     interval = bootstrap_ratio("word_perplexity", candidate, baseline, words)
-    half = stats.t.ppf(0.975, 61) * log_stderr(candidate - baseline, words)
+    effective = words.sum() ** 2 / (words @ words)
+    half = stats.t.ppf(0.975, effective - 1) * log_stderr(candidate - baseline, words)
     ratio = math.exp((candidate - baseline) @ words / words.sum())
     assert interval.low < ratio < interval.high
     assert math.log(interval.high / interval.low) == pytest.approx(2 * half, rel=0.12)
+    assert math.log(interval.high / ratio) >= half - 1e-9
+    assert math.log(ratio / interval.low) >= half - 1e-9
     assert half < 0.2 * log_stderr(baseline, words)
-    assert interval.method == f"paired bootstrap of documents ({RESAMPLES:,}, expanded percentiles)"
+    method = f"paired bootstrap of documents ({RESAMPLES:,}), or t where it is wider"
+    assert interval.method == method
 
 
 def test_ratio_of_bits_is_scipys_percentile_bootstrap():
@@ -89,9 +93,22 @@ def test_exchange_inverts_the_ratio():
 
 
 def test_few_documents_widen_the_interval():
-    """Of two documents, percentiles of draws can say no more than the draws' own ends."""
+    """Of two documents, draws say no more than 2 to 3; t has one degree of freedom, and says so."""
     interval = bootstrap_ratio("word_perplexity", *np.log([[2.0, 6.0], [1.0, 2.0]]), np.ones(2))
-    assert (interval.low, interval.high) == pytest.approx((2.0, 3.0))
+    half = 12.7062 * math.log(3 / 2) / 2
+    assert (interval.low, interval.high) == pytest.approx(
+        (math.sqrt(6) * math.exp(-half), math.sqrt(6) * math.exp(half)), rel=1e-4
+    )
+
+
+def test_shares_in_a_ratio_add_up_to_its_logarithm():
+    """By hand: nats are subtracted; bits are divided by their means, 2.25 and 2.5."""
+    candidate, baseline, w = np.array([3.0, 2.0]), np.array([2.5, 2.5]), np.array([1.0, 3.0])
+    nats = log_ratios("word_perplexity", candidate, baseline, w)
+    assert nats.tolist() == [0.5, -0.5]
+    bits = log_ratios("bits_per_byte", candidate, baseline, w)
+    assert w @ bits / w.sum() == pytest.approx(math.log(2.25 / 2.5))
+    assert bits - bits[0] == pytest.approx([0.0, 2.0 / 2.25 - 3.0 / 2.25])
 
 
 @pytest.mark.parametrize("values", [[3.0], [3.0, 3.0, 3.0]])

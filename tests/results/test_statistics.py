@@ -22,6 +22,7 @@ def outcomes(n):
 @pytest.fixture
 def asymptotic(monkeypatch):
     monkeypatch.setattr(statistics, "EXACT_LIMIT", 0)
+    monkeypatch.setattr(statistics, "EXACT_DISAGREEMENTS", -1)
     return paired_difference_interval
 
 
@@ -89,12 +90,30 @@ def test_score_interval_inverts_the_score_test(asymptotic, gains, losses, n):
 
 
 def test_method_changes_at_the_limit():
-    exact = paired_difference_interval(20, 31, EXACT_LIMIT)
-    score = paired_difference_interval(20, 31, EXACT_LIMIT + 1)
+    exact = paired_difference_interval(45, 60, EXACT_LIMIT)
+    score = paired_difference_interval(45, 60, EXACT_LIMIT + 1)
     assert exact.method == "exact unconditional (Tango score, Berger–Boos)"
     assert score.method == "Tango score (asymptotic)"
     assert exact.low == pytest.approx(score.low, abs=1e-3)
     assert exact.high == pytest.approx(score.high, abs=1e-3)
+
+
+def test_few_disagreements_are_exact_among_any_number_of_pairs():
+    """Four expected disagreements of 2,000, all losses: the score interval covers 93 % of draws."""
+    n, rate = 2000, 0.002
+    masses = stats.binom.pmf(np.arange(30), n, rate)
+    found = [paired_difference_interval(0, losses, n) for losses in range(30)]
+    assert {each.method for each in found} == {"exact unconditional (Tango score, Berger–Boos)"}
+    covered = [each.low <= -rate <= each.high for each in found]
+    assert masses[covered].sum() >= 0.95
+    assert paired_difference_interval(0, 41, n).method == "Tango score (asymptotic)"
+
+
+def test_a_drop_of_the_margin_passes_in_at_most_one_of_twenty():
+    """300 documents, of which 1 % are lost and none gained: the probability that low > -1 point."""
+    passing = [paired_difference_interval(0, losses, 300, 0.9).low > -0.01 for losses in range(6)]
+    assert passing == [True, False, False, False, False, False]
+    assert stats.binom.pmf(0, 300, 0.01) == pytest.approx(0.049, abs=1e-4)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
