@@ -207,6 +207,10 @@ def predict_measure(
 def predict_check(
     folder: Annotated[Path, typer.Argument(help="Folder of a `bench` over the virtual link.")],
     machine: Annotated[Path, typer.Option(help="What `predict measure` wrote.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="The shape, as `bench` was given it.", show_default="by the run's name"),
+    ] = None,
 ) -> None:
     """Put predictions beside what `bench` measured on the same computer."""
     with sentences(interrupted="nothing was written"):
@@ -214,7 +218,7 @@ def predict_check(
         from ladder_eval.speed.bench_check import CHECK_HEADINGS, check, check_rows
 
         where = _machine(str(machine), None)
-        rows = list(check_rows(check(read_result(folder), where)))
+        rows = list(check_rows(check(read_result(folder), where, model)))
         _print(f"Predicted beside measured, {where.machine.title}", CHECK_HEADINGS, rows)
         typer.echo("Measured: real processes over a virtual link. Predicted: block times, too.")
 

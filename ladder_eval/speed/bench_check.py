@@ -34,8 +34,13 @@ class Checked:
     speedup: float
 
 
-def check(result: RunResult, machine: Calibrated) -> Iterator[Checked]:
+def check(result: RunResult, machine: Calibrated, model: str | None = None) -> Iterator[Checked]:
     """Every arm of every timing over a serial virtual link, the A/A control left out.
+
+    Args:
+        result: What `bench` measured.
+        machine: Where.
+        model: The shape, as `bench` was given it; by default the name that the result has.
 
     Raises:
         UsageError: if the run has no such timing, or its model has no shape that can be found.
@@ -46,12 +51,12 @@ def check(result: RunResult, machine: Calibrated) -> Iterator[Checked]:
     if not records:
         raise UsageError(f"{result.run_id} has no timing over a serial virtual link.")
     for record in records:
-        yield from _checked(record, machine)
+        yield from _checked(record, machine, model or record.model)
 
 
-def _checked(record: SpeedRecord, machine: Calibrated) -> Iterator[Checked]:
+def _checked(record: SpeedRecord, machine: Calibrated, model: str) -> Iterator[Checked]:
     wired, setting = _wired(record, machine), _setting(record)
-    dense = _timed_shape(record)
+    dense = _timed_shape(record, model)
     made = {
         row.arm: predict(_with_row(dense, row), [setting], wired)[0]
         for row in record.rows
@@ -90,10 +95,10 @@ def _setting(record: SpeedRecord) -> Setting:
     )
 
 
-def _timed_shape(record: SpeedRecord) -> ModelConfig:
-    whole = peek(record.model)
+def _timed_shape(record: SpeedRecord, model: str) -> ModelConfig:
+    whole = peek(model)
     if whole is None:
-        raise UsageError(f"The shape of {record.model} can't be found; bench a named model.")
+        raise UsageError(f"{model} has no config.json; give a folder with one, or a name.")
     return replace(
         with_layers(whole.as_standard(), record.num_hidden_layers), vocab_size=record.vocab_size
     )
