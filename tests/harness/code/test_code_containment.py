@@ -87,7 +87,7 @@ def outcome(code, sandbox, given=("me",), seconds=1.0):
         ("def f(x): return input()", "exception", "EOFError"),
         ("import sys\ndef f(x): return sys.stdin.buffer.raw.read(1)[0]", "exception", "IndexError"),
         ("def f(x): return len(bytearray(8 << 30))", "memory", "MemoryError"),
-        ("def f(x):\n    a = []\n    while True: a.append('x' * 10**6)", "memory", "MemoryError"),
+        ("def f(x):\n    a = []\n    while True: a.append(bytes(10**7))", "memory", "MemoryError"),
         ("def f(x): return 'x' * 10**6", "output", "bytes"),
         (f"{WRITES}    while True: write(b'x' * 65536)", "output", "result"),
         ("import socket\ndef f(x): return socket.socket()", "exception", "PermissionError"),
