@@ -131,6 +131,7 @@ def test_the_model_of_a_run_is_chosen(tmp_path):
 
 def test_no_run_is_one_sentence(tmp_path):
     assert "isn't a finished run" in refused("compare", tmp_path, tmp_path)
+    assert "missing doesn't exist" in refused("compare", f"{tmp_path / 'missing'}:ladder", tmp_path)
 
 
 def test_a_control_is_the_baseline_run_otherwise(tmp_path):

@@ -170,7 +170,7 @@ def p_value(found: Differences) -> PValue:
     if found.source_stderr is None:
         return plain
     clustered = _t_test(found.mean, found.source_stderr, found.clusters)
-    return max(plain, PValue(value=clustered, test="clustered t"), key=lambda each: each.value)
+    return max(plain, PValue(value=clustered, test="cluster t"), key=lambda each: each.value)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

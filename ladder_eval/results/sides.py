@@ -64,6 +64,8 @@ def _read(text: str) -> tuple[Path, str | None, RunResult]:
     if not folder.exists() and ":" in text:  # a path may hold a colon, too
         run, _, name = text.rpartition(":")
         folder = Path(run)
+    if not folder.exists():
+        raise UsageError(f"{folder} doesn't exist; give a finished run's folder.")
     return folder, name, read_result(folder)
 
 

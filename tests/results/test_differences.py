@@ -109,7 +109,7 @@ def test_shared_sources_only_widen():
     assert shared.high > alone.high
     assert shared.method.endswith("widened to t over sources")
     test = p_value(differences(binary(3, 9, 18, sources)))
-    assert test.test == "clustered t"
+    assert test.test == "cluster t"
     assert test.value > p_value(differences(binary(3, 9, 18))).value
 
 
