@@ -83,7 +83,7 @@ def test_a_folder_that_is_no_run_is_refused(options, tmp_path):
         run(replace(options, baseline_run=tmp_path / "empty", output_dir=tmp_path), Quiet())
 
 
-def test_options_that_make_no_sense_are_refused(tiny_checkpoint, tmp_path):
+def test_options_that_make_no_sense_are_refused(tiny_checkpoint, tiny_data, tmp_path):
     with pytest.raises(UsageError, match="--baseline-run and --no-baseline exclude"):
         run_options({"baseline_run": tmp_path, "no_baseline": True}, None)
     with pytest.raises(UsageError, match="correct --baseline-run"):
@@ -91,4 +91,6 @@ def test_options_that_make_no_sense_are_refused(tiny_checkpoint, tmp_path):
     copy = copy_of(tiny_checkpoint, tmp_path / "alone")
     alone = RunOptions(model=(str(copy),), tasks=("piqa",), device="cpu", baseline_run=tmp_path)
     with pytest.raises(UsageError, match="this run scores none"):
-        run(replace(alone, output_dir=tmp_path / "runs", no_speed=True), Quiet())
+        run(
+            replace(alone, data_dir=tiny_data, output_dir=tmp_path / "runs", no_speed=True), Quiet()
+        )
