@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ladder_eval.models.attention import attend
+
 
 class LayerCache:
     """One layer's keys and values on one rank, in tensors that are allocated once.
@@ -16,6 +18,10 @@ class LayerCache:
         self._keys = keys  # [batch, kv_heads/tp, capacity, head_dim]
         self._values = values
         self.length = 0
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """Attend to all columns, these added; arguments and errors as `attend` and `append`."""
+        return attend(query, *self.append(key, value), mask)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add columns, [batch, kv_heads/tp, seq, head_dim], and return all filled ones.

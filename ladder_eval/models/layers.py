@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladder_eval.distributed.shares import Share
-from ladder_eval.models.cache import LayerCache
+from ladder_eval.models.attention import Attending, attend
 from ladder_eval.models.config import ModelConfig, RopeScaling
 from ladder_eval.models.parallel_layers import ColumnParallelLinear, RowParallelLinear
 
@@ -25,13 +25,14 @@ class AttentionContext:
         sin: Sines of the rotary angles, as cos.
         mask: True where a query (third axis) may look at a key (last axis),
             [batch, 1, seq, keys]; None for plain causal attention.
-        cache: Where the layer's keys and values are kept; None if they aren't.
+        cache: What keeps the layer's keys and values, and attends to them with those of earlier
+            tokens; None if none are kept.
     """
 
     cos: Tensor
     sin: Tensor
     mask: Tensor | None
-    cache: LayerCache | None = None
+    cache: Attending | None = None
 
 
 class RMSNorm(nn.Module):
@@ -107,9 +108,8 @@ class Attention(nn.Module):
         query = apply_rotary(self.q_norm(self._heads(self.q_proj(x))), context)
         key = apply_rotary(self.k_norm(self._heads(self.k_proj(x))), context)
         value = self._heads(self.v_proj(x))
-        if context.cache is not None:
-            key, value = context.cache.append(key, value)
-        mixed = _attend(query, key, value, context.mask)  # [batch, heads/tp, seq, head_dim]
+        look = attend if context.cache is None else context.cache.attend
+        mixed = look(query, key, value, context.mask)  # [batch, heads/tp, seq, head_dim]
         output: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return output
 
@@ -117,32 +117,6 @@ class Attention(nn.Module):
         batch, seq, _ = x.shape
         # [batch, heads/tp, seq, head_dim]
         return x.view(batch, seq, -1, self.head_dim).transpose(1, 2)
-
-
-def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention of query heads to fewer key-value heads, each of which several of them share.
-
-    Args:
-        query: [batch, heads/tp, seq, head_dim].
-        key: [batch, kv_heads/tp, keys, head_dim].
-        value: The same.
-        mask: Which keys each query may look at; None for all up to its own.
-    """
-    if query.shape[2] > 1:
-        return functional.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask,
-            is_causal=mask is None,
-            enable_gqa=key.shape[1] != query.shape[1],
-        )
-    # A single query stands last, and may look at everything. The heads of a group are given as
-    # queries of one head: on a CPU, torch would copy all keys and values for each of them instead,
-    # which at 2,000 cached tokens and three heads a group takes ten times as long.
-    grouped = query.reshape(query.shape[0], key.shape[1], -1, query.shape[3])
-    mixed = functional.scaled_dot_product_attention(grouped, key, value, attn_mask=mask)
-    return mixed.view_as(query)
 
 
 def _channels(heads: range, width: int) -> range:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ladder_eval.distributed.shares import Share, shares
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
+from ladder_eval.models.attention import Memory
 from ladder_eval.models.cache import KeyValueCache
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.desync import DesyncBlock, SyncBlock
@@ -46,7 +47,7 @@ class Transformer(nn.Module):
         *,
         positions: Tensor | None = None,
         mask: Tensor | None = None,
-        cache: KeyValueCache | None = None,
+        cache: Memory | None = None,
     ) -> Tensor:
         """Final hidden states, [batch, seq, hidden], ready for `logits`.
 
