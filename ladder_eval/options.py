@@ -49,7 +49,7 @@ class RunOptions:
         unsafe_execution: Run them without a sandbox.
         judge_url: The judge's server, for tasks that need one; without it they wait for `judge`.
         judge_model: The judge's name there.
-        batch_size: Different contexts in one forward.
+        batch_size: Most texts in one forward.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
         tp: tp_size; by default 1, or the number of processes that torchrun started.
@@ -87,7 +87,7 @@ class RunOptions:
     unsafe_execution: bool = False
     judge_url: str | None = None
     judge_model: str | None = None
-    batch_size: int = 8
+    batch_size: int = 32
     dtype: str | None = None
     device: str | None = None
     tp: int | None = None
