@@ -159,7 +159,12 @@ def _record(batch: Batch) -> RecordedBatch:
             PrefixPiece(request_key("prefix", piece)[:16], len(piece)) for piece in batch.prefix
         ),
         scored=tuple(
-            ScoredRow(len(row.ids), len({t.column for t in row.targets}), len(row.requests))
+            ScoredRow(
+                tokens=len(row.ids),
+                sources=len({target.column for target in row.targets}),
+                targets=len(row.targets),
+                requests=len(row.requests),
+            )
             for row in batch.rows
         ),
     )

@@ -44,11 +44,13 @@ class ScoredRow:
     Attributes:
         tokens: Tokens that are read.
         sources: Of them, those after which something is predicted.
+        targets: Tokens that are predicted, often several after the same.
         requests: Requests that the row answers.
     """
 
     tokens: int
     sources: int
+    targets: int
     requests: int
 
 
@@ -107,7 +109,9 @@ class RecordedBatch:
         """The batch as a value of a `RequestLog`."""
         if self.scored:
             return {
-                _SCORED: [[row.tokens, row.sources, row.requests] for row in self.scored],
+                _SCORED: [
+                    [row.tokens, row.sources, row.targets, row.requests] for row in self.scored
+                ],
                 _PREFIX: [[piece.digest, piece.tokens] for piece in self.prefix],
             }
         return {_WRITTEN: [[text.prompt_len, text.output_len] for text in self.written]}

@@ -175,15 +175,17 @@ def _made_up(recorded: RecordedBatch, vocabulary: int) -> Batch:
     def tokens(count: int, seed: str) -> Tokens:
         return tuple(Random(seed).choices(range(vocabulary), k=count))
 
-    rows = [_made_up_row(row, tokens(row.tokens, "row")) for row in recorded.scored]
+    before = sum(piece.tokens for piece in recorded.prefix)
+    rows = [_made_up_row(row, tokens(row.tokens, "row"), before) for row in recorded.scored]
     return Batch(tuple(tokens(p.tokens, p.digest) for p in recorded.prefix), tuple(rows))
 
 
-def _made_up_row(row: ScoredRow, ids: Tokens) -> Row:
-    columns = range(row.tokens - row.sources, row.tokens)
+def _made_up_row(row: ScoredRow, ids: Tokens, before: int) -> Row:
+    first = row.tokens - row.sources
+    columns = sorted(first + index % row.sources for index in range(row.targets))
     return Row(
         ids,
-        tuple(range(row.tokens)),
+        tuple(range(before, before + row.tokens)),
         (Branch(0, ()),),
         tuple(Target(0, column, ids[0]) for column in columns),
     )
@@ -193,5 +195,5 @@ def _capacity(loaded: LoadedSubject, what: Measurement, replay: Replay) -> int:
     """Bytes of the largest message: a block's, or what is sent of the targets."""
     work = what.workload
     of_blocks = capacity(loaded, work.batch_size * work.prompt_len)
-    targets = [sum(row.sources for row in batch.scored) for batch in replay.batches]
+    targets = [sum(row.targets for row in batch.scored) for batch in replay.batches]
     return max(of_blocks, _SUMMARY_BYTES * max(targets))

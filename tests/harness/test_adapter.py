@@ -229,7 +229,7 @@ def test_nan_is_an_error_that_names_the_text(make_lm, tmp_path, tiny_checkpoint,
         model.layers[1].mlp.down_proj.weight.fill_(math.nan)
 
     load = altered(tiny_checkpoint, break_)
-    with pytest.raises(ScoringError, match=r"nan .*'Rain falls\.") as caught:
+    with pytest.raises(ScoringError, match=r"nan .*'Hi!'") as caught:
         ask(make_lm(load=load), [("Hi", "!"), ("Rain falls. " * 2, "Then sun.")])
     assert "\n" not in str(caught.value)
     assert lines(tmp_path / "answers.jsonl") == []
@@ -296,4 +296,5 @@ def row_of(pairs):
     """What is read and predicted after of continuations of one context, each beginning once."""
     read = {(*c, *t)[:end] for c, t in pairs for end in range(1, len(c) + len(t))}
     sources = {(*c, *t)[:end] for c, t in pairs for end in range(len(c), len(c) + len(t))}
-    return ScoredRow(len(read), len(sources), len(pairs))
+    targets = sum(len(continuation) for _, continuation in pairs)
+    return ScoredRow(len(read), len(sources), targets, len(pairs))

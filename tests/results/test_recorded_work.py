@@ -16,7 +16,9 @@ from ladder_eval.results.recorded_work import (
 from ladder_eval.results.store import RunFolder, read_batches
 
 HEADER, SUBJECT = PrefixPiece("aa", 100), PrefixPiece("bb", 20)
-ROWS = RecordedBatch(scored=(ScoredRow(12, 3, 3), ScoredRow(5, 2, 1)), prefix=(HEADER, SUBJECT))
+ROWS = RecordedBatch(
+    scored=(ScoredRow(12, 3, 5, 3), ScoredRow(5, 2, 2, 1)), prefix=(HEADER, SUBJECT)
+)
 TEXTS = RecordedBatch(written=(WrittenText(9, 20), WrittenText(5, 1)))
 
 
