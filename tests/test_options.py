@@ -34,7 +34,7 @@ def test_nothing_given_is_the_defaults():
     assert options == RunOptions()
     assert options.model == ("hybrid_ladder_smollm2_135m_10l",)
     assert (options.suite, options.tasks, options.limit, options.seed) == (None, (), None, 0)
-    assert (options.batch_size, options.dtype, options.device) == (8, None, None)
+    assert (options.batch_size, options.dtype, options.device) == (32, None, None)
     assert options.output_dir == Path("runs")
 
 

@@ -5,9 +5,11 @@ import json
 import logging
 import math
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -165,7 +167,7 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
             rows = prepared.chosen[name]
             probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
             task.build_all_requests(samples=probe)
-            total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
+            total += _characters(task, len(rows) / len(probe)) / _CHARACTERS_PER_TOKEN
     return total
 
 
@@ -181,10 +183,16 @@ def written_tokens(tasks: Sequence[PreparedTask]) -> int:
     )
 
 
-def _characters(task: FewShotTask) -> int:
-    contexts = {instance.args[0] for instance in task.instances}  # each is read once
-    continuations = [text for i in task.instances for text in i.args[1:] if isinstance(text, str)]
-    return sum(map(len, [*contexts, *continuations]))
+def _characters(task: FewShotTask, times: float) -> float:
+    """Characters of so many times the task's requests; what they begin with alike counts once."""
+    texts = sorted({"".join(a for a in i.args if isinstance(a, str)) for i in task.instances})
+    new = [len(text) - _common_length(before, text) for before, text in pairwise(texts)]
+    return len(texts[0]) + (times * len(texts) - 1) * statistics.fmean(new or [0])
+
+
+def _common_length(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def quieten() -> None:

@@ -115,7 +115,7 @@ def test_what_predicts_the_first_token_is_never_left_to_the_prefix():
 
 def test_texts_that_share_little_are_rows_of_their_own():
     chance = random.Random(3)
-    requests = [ScoringRequest((5, 6) + draw(chance, 40), (1,)) for _ in range(9)]
+    requests = [ScoringRequest((5, 6, *draw(chance, 40)), (1,)) for _ in range(9)]
     (batch,) = plan(requests, WIDE)
     assert [len(row.ids) for row in batch.rows] == [42] * 9
 
