@@ -193,6 +193,7 @@ def quieten() -> None:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     datasets.disable_progress_bars()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     lm_eval.api.task.tqdm = partial(lm_eval.api.task.tqdm, disable=True)
 
 
