@@ -39,8 +39,9 @@ from ladder_eval.speed.request_work import Asked, counts_of, work_of_requests
 _WARM_UP_DOCUMENTS = 2
 # Products of more rows are no faster, and take longer to time.
 _MOST_ROWS = 2048
-# Logits, their log-probabilities, and what making these takes.
-_COPIES_OF_LOGITS = 3
+# Logits and their log-probabilities stand beside each other, in nearly all of the memory.
+_COPIES_OF_LOGITS = 2
+_OF_FREE_MEMORY = 0.9
 
 _TEXTS = "generate_until"
 
@@ -155,7 +156,7 @@ def _try(engines: Engines, asking: Asking, size: int, documents: int) -> BatchTr
     longest = max((len(c) + len(t) - 1 for c, t in asking.tokens.scored), default=0)
     logits = size * longest * engines.config.vocab_size * engines.execution.torch_dtype.itemsize
     seconds = None
-    if _COPIES_OF_LOGITS * logits < free_bytes(engines.execution.device, 1):
+    if _COPIES_OF_LOGITS * logits < _OF_FREE_MEMORY * free_bytes(engines.execution.device, 1):
         engines.stock.timed(asking.questions.some(1), size)
         seconds = engines.stock.timed(some, size)[1].seconds
     return BatchTry(batch_size=size, documents=some.documents, seconds=seconds)

@@ -5,11 +5,14 @@ import shutil
 import statistics
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from ladder_eval.__main__ import app
 from ladder_eval.errors import UsageError
+from ladder_eval.harness import suites
 from ladder_eval.harness.own_model import OwnModel
 from ladder_eval.results.throughput_records import OURS, STOCK
 from ladder_eval.throughput import _suite
@@ -92,6 +95,59 @@ def test_a_wrong_answer_is_told_and_ends_with_one(words, monkeypatch):
     done = invoke(*words, "--tasks", "piqa", "--rounds", 1)
     assert done.exit_code == 1, done.output
     assert "Warning: piqa: log-likelihoods differ by up to 0.001." in done.stdout
+
+
+SUMS = """
+include: lm_eval/tasks/gsm8k/gsm8k-cot.yaml
+task: sums
+dataset_path: sums
+dataset_name: null
+num_fewshot: 0
+filter_list:
+  - name: number
+    filter: [{function: regex, regex_pattern: "([0-9]+)"}, {function: take_first}]
+generation_kwargs: {until: ["Q:"], do_sample: false, max_gen_toks: 12}
+"""
+PAGES = """
+include: lm_eval/tasks/wikitext/wikitext.yaml
+task: pages
+dataset_path: pages
+dataset_name: null
+training_split: null
+validation_split: null
+"""
+
+
+def test_texts_and_whole_documents_are_compared_too(tmp_path, tiny_checkpoint, monkeypatch):
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    (folder / "sums.yaml").write_text(SUMS)
+    (folder / "pages.yaml").write_text(PAGES)
+    monkeypatch.setattr(suites, "_folder", lambda: folder)
+    sums = [{"question": f"{i} and {i}?", "answer": f"It is\n#### {2 * i}"} for i in range(5)]
+    for name, rows in (("sums", sums), ("pages", [{"page": f"Rain {i}. " * 9} for i in range(3)])):
+        file = tmp_path / "data" / name / "default" / "test.parquet"
+        file.parent.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    done = invoke(
+        *("bench", "throughput", "--model", tiny_checkpoint, "--tasks", "sums,pages", "--json"),
+        *("--data-dir", tmp_path / "data", "--rounds", 1, "--hf-batch-size", 2, "--device", "cpu"),
+        *("--output-dir", tmp_path / "runs"),
+    )
+    assert done.exit_code == 0, done.output
+    texts, pages = json.loads(done.stdout)["tasks"]
+    assert (texts["agreement"]["texts"], texts["agreement"]["differences"]) == (5, [])
+    assert texts["counts"]["written_tokens"] > 0
+    assert texts["work"]["write_bytes"] > 0
+    assert texts["agreement"]["choices"] is None
+    assert pages["agreement"]["rolling"] < 1e-5
+    assert pages["work"]["write_flops"] == 0
+    # A token a byte: "Rain ", three digits, and after these each page's own; all but the last
+    # token are read, after <s>. lm-eval's detokenizer takes nothing away here.
+    page = len("Rain 0. " * 9)
+    assert pages["counts"]["tokens"] == 3 * (1 + page)
+    assert pages["counts"]["unique_tokens"] == 1 + len("Rain ") + 3 * (page - len("Rain ") - 1)
+    assert pages["counts"]["predicted_tokens"] == pages["counts"]["unique_tokens"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ class RequestCounts:
         tokens: Tokens of all requests, what stands before each and what is asked for or written.
         unique_tokens: Tokens that have to be read if nothing that requests share is read twice.
         predicted_tokens: How many of them have to be followed by logits.
-        written_tokens: Tokens of the texts that were written, as both models give them.
+        written_tokens: Tokens of the texts that were written, without what ended them, as the
+            tokenizer cuts the whole text.
     """
 
     documents: int
