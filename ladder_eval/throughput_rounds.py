@@ -125,24 +125,31 @@ def time_task(
         each, answers = _round(engines, asking, number, best)
         keep(each)
         timed.append(each)
+    return _task(engines, asking, tries, timed, answers)
+
+
+def _task(
+    engines: Engines,
+    asking: Asking,
+    tries: tuple[BatchTry, ...],
+    rounds: Sequence[ThroughputRound],
+    answers: Mapping[str, Answers],
+) -> ThroughputTask:
+    """What is known when all rounds are over; answers are those of the last."""
     texts = [_encode(engines, text) for text in answers[STOCK].get(_TEXTS, ())]
     asked = asking.asked(texts)
-    work = work_of_requests(
-        engines.config,
-        asked,
-        rows=engines.batch_size,
-        dtype_bytes=engines.execution.torch_dtype.itemsize,
-    )
+    size = engines.execution.torch_dtype.itemsize
+    work = work_of_requests(engines.config, asked, rows=engines.batch_size, dtype_bytes=size)
     return ThroughputTask(
-        task=prepared.task.name,
-        num_fewshot=prepared.task.num_fewshot,
+        task=asking.prepared.task.name,
+        num_fewshot=asking.prepared.task.num_fewshot,
         counts=counts_of(asked),
         work=work,
         batch_size=engines.batch_size,
-        stock_batch_size=best,
+        stock_batch_size=_fastest(tries),
         tries=tries,
-        rounds=tuple(timed),
-        summary=summarised(work, timed),
+        rounds=tuple(rounds),
+        summary=summarised(work, rounds),
         agreement=_agreement(engines, asking, answers),
     )
 
@@ -172,7 +179,7 @@ def _fastest(tries: Sequence[BatchTry]) -> int:
 def _round(
     engines: Engines, asking: Asking, number: int, stock_batch_size: int
 ) -> tuple[ThroughputRound, dict[str, Answers]]:
-    """Both engines, by turns the one and the other first, and the machine between them."""
+    """Both engines, by turns the one and the other first, and what the machine gives then."""
     turns = [
         partial(engines.own.timed, asking.questions),
         partial(engines.stock.timed, asking.questions, stock_batch_size),

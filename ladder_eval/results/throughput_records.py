@@ -103,7 +103,7 @@ class ThroughputTrial:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ThroughputRound:
-    """Both engines, one after the other, and what the machine gave in between.
+    """Both engines, one after the other, and what the machine gave beside them.
 
     Attributes:
         number: From 1.
