@@ -17,11 +17,12 @@ import lm_eval.api.task
 import transformers
 from datasets import Dataset
 from lm_eval.api.group import Group
+from lm_eval.api.model import LM
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
 
 from ladder_eval.errors import DataError
-from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
+from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
@@ -114,7 +115,7 @@ def choose_first(sizes: Mapping[str, int], limit: int | None) -> dict[str, list[
 
 
 def run_suite(
-    lm: LadderLM,
+    lm: LM,
     tasks: Sequence[PreparedTask],
     prompting: Prompting = PLAIN,
     programs: "Programs | None" = None,
@@ -200,6 +201,7 @@ def quieten() -> None:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     datasets.disable_progress_bars()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     lm_eval.api.task.tqdm = partial(lm_eval.api.task.tqdm, disable=True)
 
 
