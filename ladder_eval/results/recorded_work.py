@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
 from ladder_eval.results.requests import Answer, request_key
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 _SCORED, _WRITTEN, _PREFIX = "scored", "written", "prefix"
+_LONGEST = 2**31  # tokens: more than any model reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +131,28 @@ def recorded_batches(records: Iterable[Mapping[str, Any]]) -> list[RecordedBatch
     """
     try:
         return [_batch(answer) for answer in {r["key"]: r["answer"] for r in records}.values()]
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(
-            f"the lengths of a batch can't be read ({error}); run the evaluation again."
+            f"the lengths of a batch can't be read ({brief(error)}); run the evaluation again."
         ) from error
 
 
 def _batch(answer: Mapping[str, Any]) -> RecordedBatch:
     if rows := answer.get(_SCORED):
         return RecordedBatch(
-            scored=tuple(ScoredRow(*row) for row in rows),
-            prefix=tuple(PrefixPiece(*piece) for piece in answer[_PREFIX]),
+            scored=tuple(ScoredRow(*_lengths(row)) for row in rows),
+            prefix=tuple(_piece(*piece) for piece in answer[_PREFIX]),
         )
-    return RecordedBatch(written=tuple(WrittenText(*text) for text in answer[_WRITTEN]))
+    return RecordedBatch(written=tuple(WrittenText(*_lengths(text)) for text in answer[_WRITTEN]))
+
+
+def _piece(digest: Any, tokens: Any) -> PrefixPiece:
+    if not isinstance(digest, str):
+        raise ValueError("a digest is no text")
+    return PrefixPiece(digest, *_lengths([tokens]))
+
+
+def _lengths(values: Sequence[Any]) -> Sequence[int]:
+    if not all(type(value) is int and 0 <= value <= _LONGEST for value in values):
+        raise ValueError("a length is no number of tokens")
+    return values

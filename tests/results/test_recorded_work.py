@@ -54,7 +54,27 @@ def test_a_run_without_lengths_is_one_sentence(tmp_path):
         read_batches(tmp_path, "tiny")
 
 
-@pytest.mark.parametrize("answer", [{}, {"written": [[1]]}, {"scored": [[]]}, [1, 2], None])
+def test_a_line_that_is_nested_too_deeply_is_one_sentence(tmp_path):
+    (tmp_path / "batches").mkdir()
+    (tmp_path / "batches" / "tiny.jsonl").write_text("[" * 10**5 + "\n")
+    with pytest.raises(RecordError, match="nested too deeply"):
+        read_batches(tmp_path, "tiny")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"written": [[1]]},
+        {"written": [[1, 2**40]]},
+        {"written": [[1, True]]},
+        {"scored": [[]]},
+        {"scored": [[1, [2]]]},
+        {"scored": [[1.0, -2]]},
+        [1, 2],
+        None,
+    ],
+)
 def test_damaged_lengths_are_refused(answer):
     with pytest.raises(RecordError, match=r"lengths of a batch can't be read .*run the evaluation"):
         recorded_batches([{"key": "a", "answer": answer}])
