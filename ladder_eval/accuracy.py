@@ -11,7 +11,7 @@ import pandas as pd
 from ladder_eval.distributed.shares import shares
 from ladder_eval.engine.estimate import seconds_per_token
 from ladder_eval.engine.ranks import Driver
-from ladder_eval.engine.scoring import score_batch
+from ladder_eval.engine.scoring import score_batches
 from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm
@@ -107,6 +107,7 @@ class Scorer:
                 vocab_size=model.config.vocab_size,
                 log=log,
                 batch_size=self.batch_size,
+                replicas=self.execution.dp_size,
                 progress=progress,
                 seed=self.seed,
                 think_end_token=self.think_end_token,
@@ -148,7 +149,7 @@ class Scorer:
         dtype, device = self.execution.torch_dtype, self.driver.team.device
         try:
             whole = load_model(arm.folder, config, dtype=dtype, device=device)
-            difference = evaluation.lm.spot_check(partial(score_batch, whole))
+            difference = evaluation.lm.spot_check(partial(score_batches, whole))
         except (RuntimeError, MemoryError) as error:  # it may be too large for one device
             reason = str(error).partition("\n")[0]
             warning = f"{name}: the check at tp_size 1 could not be made ({reason})."
@@ -173,6 +174,7 @@ class Scorer:
             device=str(self.execution.device),
             tp_size=self.execution.tp_size,
             tp_backend=self.driver.team.backend,
+            dp_size=self.execution.dp_size,
             heads_per_rank=tuple(len(part.query_heads) for part in parts),
             kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
             weight_bytes_per_rank=weight_bytes,

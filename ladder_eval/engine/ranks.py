@@ -1,21 +1,22 @@
-"""A model on all ranks of a group, driven from rank 0.
+"""A model on all ranks of a team, driven from rank 0.
 
 What a rank can be asked to do are the public methods of `Rank`. The driver names one and its
 arguments to the workers, then does the same itself, so that all take part in every collective.
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.replicas import stretches
 from ladder_eval.distributed.symmetric_memory import SymmetricParallel
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
@@ -23,7 +24,7 @@ from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
-from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch, score_batches
 from ladder_eval.engine.timing import (
     Timing,
     copied_bytes_per_second,
@@ -44,6 +45,8 @@ from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.results.trace_records import RankTrace
+
+_T = TypeVar("_T")
 
 
 class Rank:
@@ -70,7 +73,7 @@ class Rank:
         try:
             self._model = load_model(folder, config, dtype=dtype, device=team.device, tp=team.tp)
         except LadderEvalError as error:
-            where = f"rank {team.tp.rank} on {platform.node()}: " if team.tp.rank else ""
+            where = f"rank {team.rank} on {platform.node()}: " if team.rank else ""
             problem = type(error)(f"{where}{error}")
         for found in team.gather(problem):
             if found is not None:
@@ -90,23 +93,41 @@ class Rank:
         if self._team.device.type == "cuda":
             torch.cuda.empty_cache()  # or others would find it taken
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
-        """Score a batch with the loaded model.
+    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
+        """Score batches with the loaded model; each replica scores a stretch of them.
+
+        Returns:
+            The answers to all.
 
         Raises:
-            NotFiniteError: if the model gives NaN or infinity.
+            NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        return score_batch(self._loaded(), batch)
+        own = self._own([batch.tokens for batch in batches])
+        return self._of_all_replicas(lambda: score_batches(self._loaded(), batches[own]))
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
     ) -> list[Generated]:
-        """Continue prompts with the loaded model; rank 0 alone knows the stops and the texts.
+        """Continue prompts with the loaded model; each replica as many of them as the others.
+
+        Only the first rank of a replica asks the stops.
+
+        Returns:
+            The texts, on rank 0.
 
         Raises:
-            NotFiniteError: if the model gives NaN or infinity.
+            NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        return generate_batch(self._loaded(), requests, stops)
+        own = self._own([1] * len(requests))
+        stops = stops[own] if self._team.tp.rank == 0 else ()
+
+        def generate() -> list[Generated]:
+            try:
+                return generate_batch(self._loaded(), requests[own], stops) if requests[own] else []
+            except NotFiniteError as error:
+                raise NotFiniteError(own.start + error.request, error.value) from None
+
+        return self._of_all_replicas(generate)
 
     def arrange(
         self,
@@ -238,6 +259,30 @@ class Rank:
         own = None if before is None or now is None else now - before
         return total(self._team.gather((self._energy.gpu, own)))
 
+    def _own(self, costs: Sequence[int]) -> slice:
+        """This replica's stretch of what all compute at once."""
+        own = stretches(costs, self._team.replicas)[self._team.replica]
+        return slice(own.start, own.stop)
+
+    def _of_all_replicas(self, compute: Callable[[], list[_T]]) -> list[_T]:
+        """What every replica has computed of its stretch, in their order.
+
+        Raises:
+            NotFiniteError: on all ranks, if one of the replicas has met it; the first one's.
+        """
+        if self._team.replicas == 1:
+            return compute()
+        found: list[_T] | NotFiniteError
+        try:
+            found = compute()
+        except NotFiniteError as error:
+            found = error
+        firsts = self._team.gather(found)[:: self._team.tp.size]
+        for each in firsts:
+            if isinstance(each, NotFiniteError):
+                raise each
+        return [answer for answers in firsts for answer in answers]
+
     def _loaded(self) -> Transformer:
         if self._model is None:
             raise RuntimeError("no model is loaded")
@@ -328,16 +373,18 @@ class Driver:
         speed: float = self._everywhere("matmul_flops_per_second")
         return speed
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
+    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
         """As `Rank.score`."""
-        answers: dict[int, LogLikelihood] = self._everywhere("score", batch)
+        answers: list[dict[int, LogLikelihood]] = self._everywhere("score", batches)
         return answers
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
     ) -> list[Generated]:
         """As `Rank.generate`."""
-        self.team.send(("generate", (requests,), {}))
+        # A stop knows a tokenizer, which is for those alone who ask it.
+        sent = stops if self.team.replicas > 1 else ()
+        self.team.send(("generate", (requests, sent), {}))
         return self._own.generate(requests, stops)
 
     def peak_memory(self) -> list[int]:

@@ -7,6 +7,7 @@ gathered: four numbers a target and rank are enough.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -18,6 +19,10 @@ from ladder_eval.models.transformer import Transformer
 # Logits are computed in slices of at most this many bytes of float32, since a long document
 # with a large vocabulary would otherwise need more memory than the model.
 LOGITS_BYTES = 256 * 2**20
+
+BATCHES_A_REPLICA = 4
+"""Batches that a replica scores before all wait for each other: several, so that they have about
+equal work, and few, since only then are the answers recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,10 @@ class NotFiniteError(ArithmeticError):
         self.request = request
         self.value = value
 
+    def __reduce__(self) -> tuple[type["NotFiniteError"], tuple[int, float]]:
+        """What pickle makes it of again, on another rank."""
+        return type(self), (self.request, self.value)
+
 
 def count_tokens(requests: Sequence[ScoringRequest]) -> int:
     """Number of tokens that the model reads to score the requests, without padding."""
@@ -60,23 +69,34 @@ def count_tokens(requests: Sequence[ScoringRequest]) -> int:
 
 
 def score(
-    answer: Callable[[Batch], dict[int, LogLikelihood]],
+    answer: Callable[[Sequence[Batch]], list[dict[int, LogLikelihood]]],
     requests: Sequence[ScoringRequest],
     *,
     batch_size: int,
+    replicas: int = 1,
 ) -> Iterator[ScoredBatch]:
     """Score requests, batch by batch, the longest first.
 
     Args:
-        answer: Scores a batch, such as `score_batch` of a model.
+        answer: Scores one batch, or those that replicas score at once; such as `score_batches` of
+            a model.
         requests: What to score. Those with equal contexts share its forward.
         batch_size: Rows, that is different contexts, in one forward.
+        replicas: How many models score at once.
 
     Raises:
         NotFiniteError: if the model gives NaN or infinity.
     """
-    for batch in batches(pack(requests), batch_size):
-        yield ScoredBatch(answer(batch), batch.tokens)
+    waiting = batches(pack(requests), batch_size)
+    size = 1 if replicas == 1 else BATCHES_A_REPLICA * replicas
+    while at_once := list(islice(waiting, size)):
+        for batch, answers in zip(at_once, answer(at_once), strict=True):
+            yield ScoredBatch(answers, batch.tokens)
+
+
+def score_batches(model: Transformer, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
+    """Score batches one after the other, as `score_batch`."""
+    return [score_batch(model, batch) for batch in batches]
 
 
 @torch.inference_mode()

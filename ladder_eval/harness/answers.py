@@ -22,15 +22,15 @@ Asked_contra = TypeVar("Asked_contra", contravariant=True)
 
 
 class Engine(Protocol):
-    """What computes answers: a loaded model on all its ranks."""
+    """What computes answers: a loaded model on all its ranks, and all its replicas."""
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
-        """Log-likelihoods of a batch."""
+    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
+        """Log-likelihoods of each batch."""
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
     ) -> list[Generated]:
-        """What follows the prompts of a batch."""
+        """What follows each prompt."""
 
 
 class Progress(Protocol):
@@ -81,6 +81,7 @@ class Scoring:
     """Continuations: [log-likelihood, is_greedy]."""
 
     batch_size: int
+    replicas: int = 1
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -101,7 +102,9 @@ class Scoring:
         self, engine: Engine, requests: Sequence[ScoringRequest]
     ) -> Iterator[tuple[dict[int, Answer], int, int]]:
         """As `Kind.compute`."""
-        for batch in score(engine.score, requests, batch_size=self.batch_size):
+        for batch in score(
+            engine.score, requests, batch_size=self.batch_size, replicas=self.replicas
+        ):
             answers: dict[int, Answer] = {
                 i: [a.logprob, a.is_greedy] for i, a in batch.answers.items()
             }
@@ -132,6 +135,7 @@ class Generating:
     """Prompts to be continued: [text, number of tokens generated, what ended it]."""
 
     batch_size: int
+    replicas: int = 1
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -154,7 +158,9 @@ class Generating:
         """As `Kind.compute`."""
         prompts = [request.prompt for request in requests]
         stops = [request.end.watch() for request in requests]
-        for batch in generate(engine.generate, prompts, stops, batch_size=self.batch_size):
+        for batch in generate(
+            engine.generate, prompts, stops, batch_size=self.batch_size, replicas=self.replicas
+        ):
             answers: dict[int, Answer] = {
                 i: [requests[i].end.cut(text.tokens), len(text.tokens), text.ended_by]
                 for i, text in batch.answers.items()
@@ -175,8 +181,9 @@ class Generating:
 class AnswerBook:
     """The answers of one model.
 
-    Every batch's answers are in the log before the next batch is computed, and what is in the log
-    is never computed again. The model is loaded when the first request needs it.
+    Every batch's answers are in the log before the next batch is computed, and where replicas
+    compute several at once, before the next of these; what is in the log is never computed again.
+    The model is loaded when the first request needs it.
 
     Args:
         identity: What makes this model's answers its own: weights, configuration, dtype.

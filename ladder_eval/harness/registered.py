@@ -178,10 +178,10 @@ class _Group:
             self._driver = Driver(self._stack.enter_context(execution.team()))
             self._driver.load(arm.folder, arm.model.config, execution.torch_dtype)
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
+    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
         """As `Driver.score`."""
         with self._all_or_none():
-            return self._driver.score(batch)
+            return self._driver.score(batches)
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]

@@ -19,7 +19,7 @@ import re
 from functools import partial
 from pathlib import Path
 from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.scoring import score, score_batch
+from ladder_eval.engine.scoring import score, score_batches
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.transformer import Transformer
 
@@ -33,7 +33,7 @@ model = Transformer(ModelConfig(
 ))
 requests = [ScoringRequest((row,) * 1449, (7,) * 600) for row in range(8)]
 before = peak()
-(batch,) = score(partial(score_batch, model), requests, batch_size=8)
+(batch,) = score(partial(score_batches, model), requests, batch_size=8)
 print(batch.tokens, peak() - before)
 """
 

@@ -11,7 +11,7 @@ from transformers import LlamaForCausalLM
 
 from ladder_eval.engine import scoring
 from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.scoring import NotFiniteError, count_tokens, score, score_batch
+from ladder_eval.engine.scoring import NotFiniteError, count_tokens, score, score_batches
 from ladder_eval.models.checkpoint import load_model, read_config
 
 
@@ -55,7 +55,7 @@ def naive(model, request):
 
 def answers(model, requests, batch_size):
     found = {}
-    for batch in score(partial(score_batch, model), requests, batch_size=batch_size):
+    for batch in score(partial(score_batches, model), requests, batch_size=batch_size):
         assert not found.keys() & batch.answers.keys()
         found |= batch.answers
     return [found[index] for index in range(len(requests))]
@@ -99,7 +99,7 @@ def test_choices_of_one_token_are_read_from_one_position(load):
     model, shapes = load(), []
     model.register_forward_pre_hook(lambda _, args: shapes.append(tuple(args[0].shape)))
     requests = [ScoringRequest(tuple(range(10)), (choice,)) for choice in (65, 66, 67, 68)]
-    (batch,) = score(partial(score_batch, model), requests, batch_size=8)
+    (batch,) = score(partial(score_batches, model), requests, batch_size=8)
     assert shapes == [(1, 10)]
     assert batch.tokens == count_tokens(requests) == 10
     # From one distribution: the probabilities of all tokens would add up to one.
@@ -112,7 +112,7 @@ def test_longest_requests_are_answered_first(load):
     requests = mixed_requests()
     sizes = [
         [len(requests[index].context) for index in batch.answers]
-        for batch in score(partial(score_batch, load()), requests, batch_size=2)
+        for batch in score(partial(score_batches, load()), requests, batch_size=2)
     ]
     assert sizes == [[300] * 4 + [120] * 4, [40] * 4 + [17] * 4, [3] * 8]
     assert count_tokens(requests) == sum((300, 120, 40, 17, 3, 3)) + 6 * (0 + 3 + 8 + 1)
@@ -153,7 +153,7 @@ def test_numbers_that_are_not_finite_name_their_request(load, value):
         ScoringRequest((1, 99, 3, 4), (5,)),
         ScoringRequest((1, 2, 3), (4,)),
     ]
-    scored = score(partial(score_batch, model), requests, batch_size=1)
+    scored = score(partial(score_batches, model), requests, batch_size=1)
     assert next(scored).answers.keys() == {0}
     with pytest.raises(NotFiniteError) as caught:
         next(scored)

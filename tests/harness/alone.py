@@ -1,7 +1,7 @@
 """A loaded model on one rank, as what computes answers."""
 
 from ladder_eval.engine.generation import generate_batch
-from ladder_eval.engine.scoring import score_batch
+from ladder_eval.engine.scoring import score_batches
 
 
 class Alone:
@@ -10,8 +10,8 @@ class Alone:
     def __init__(self, model):
         self.model = model
 
-    def score(self, batch):
-        return score_batch(self.model, batch)
+    def score(self, batches):
+        return score_batches(self.model, batches)
 
     def generate(self, requests, stops):
         return generate_batch(self.model, requests, stops)
