@@ -107,7 +107,6 @@ class Scorer:
                 vocab_size=model.config.vocab_size,
                 log=log,
                 batch_size=self.batch_size,
-                replicas=self.execution.dp_size,
                 progress=progress,
                 seed=self.seed,
                 think_end_token=self.think_end_token,

@@ -8,7 +8,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +18,6 @@ from ladder_eval.engine.decoding import candidates, decode, leading
 from ladder_eval.engine.sampling import GREEDY, Sampling, draw
 from ladder_eval.engine.scoring import NotFiniteError
 from ladder_eval.models.transformer import Transformer
-
-_T = TypeVar("_T")
 
 Stop = Callable[[Sequence[int]], bool]
 """Whether a text, given as the token ids so far, is over. Asked after each token."""
@@ -82,17 +79,14 @@ def generate(
     stops: Sequence[Stop],
     *,
     batch_size: int,
-    replicas: int = 1,
 ) -> Iterator[GeneratedBatch]:
     """Continue prompts, batch by batch: those of like lengths together, the longest first.
 
     Args:
-        answer: Continues the prompts of a batch, or of those that replicas continue at once; such
-            as `generate_batch` of a model.
+        answer: Continues the prompts of a batch, such as `generate_batch` of a model.
         requests: The prompts.
         stops: What else ends each text.
         batch_size: Prompts in one forward.
-        replicas: How many models continue prompts at once.
 
     Raises:
         NotFiniteError: if the model gives NaN or infinity.
@@ -102,18 +96,14 @@ def generate(
         return requests[index].max_gen_toks, len(requests[index].prompt)
 
     order = sorted(range(len(requests)), key=cost, reverse=True)
-    for at_once in _cut(order, batch_size * replicas):
+    for start in range(0, len(order), batch_size):
+        batch = order[start : start + batch_size]
         try:
-            texts = answer([requests[i] for i in at_once], [stops[i] for i in at_once])
+            texts = answer([requests[i] for i in batch], [stops[i] for i in batch])
         except NotFiniteError as error:
-            raise NotFiniteError(at_once[error.request], error.value) from None
-        for batch in _cut(list(zip(at_once, texts, strict=True)), batch_size):
-            tokens = sum(len(requests[i].prompt) + len(text.tokens) for i, text in batch)
-            yield GeneratedBatch(dict(batch), tokens)
-
-
-def _cut(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
+            raise NotFiniteError(batch[error.request], error.value) from None
+        tokens = sum(len(requests[i].prompt) for i in batch) + sum(len(t.tokens) for t in texts)
+        yield GeneratedBatch(dict(zip(batch, texts, strict=True)), tokens)
 
 
 def generate_batch(

@@ -5,8 +5,9 @@ arguments to the workers, then does the same itself, so that all take part in ev
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar, cast
@@ -16,7 +17,7 @@ import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
-from ladder_eval.distributed.replicas import stretches
+from ladder_eval.distributed.replicas import steps, stretches
 from ladder_eval.distributed.symmetric_memory import SymmetricParallel
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
@@ -24,7 +25,7 @@ from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
-from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch, score_batches
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
     Timing,
     copied_bytes_per_second,
@@ -93,24 +94,29 @@ class Rank:
         if self._team.device.type == "cuda":
             torch.cuda.empty_cache()  # or others would find it taken
 
-    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
-        """Score batches with the loaded model; each replica scores a stretch of them.
+    def score(self, shares: Sequence[Sequence[Batch]]) -> list[dict[int, LogLikelihood]]:
+        """Score batches with the loaded model.
+
+        Args:
+            shares: Those of each replica.
 
         Returns:
-            The answers to all.
+            The answers to each batch, replica after replica.
 
         Raises:
             NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        own = self._own([batch.tokens for batch in batches])
-        return self._of_all_replicas(lambda: score_batches(self._loaded(), batches[own]))
+        own, model = shares[self._team.replica], self._loaded()
+        return self._of_all_replicas(lambda: [score_batch(model, batch) for batch in own])
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
     ) -> list[Generated]:
-        """Continue prompts with the loaded model; each replica as many of them as the others.
+        """Continue prompts with the loaded model; each replica about as many as the others.
 
-        Only the first rank of a replica asks the stops.
+        Args:
+            requests: The prompts.
+            stops: What else ends each text; the first rank of each replica asks its own.
 
         Returns:
             The texts, on rank 0.
@@ -118,14 +124,16 @@ class Rank:
         Raises:
             NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        own = self._own([1] * len(requests))
-        stops = stops[own] if self._team.tp.rank == 0 else ()
+        team, model, places = self._team, self._loaded(), range(len(requests))
+        own = stretches([1] * len(requests), places, team.replicas)[team.replica]
 
         def generate() -> list[Generated]:
+            asked = [requests[place] for place in own]
+            ends = [stops[place] for place in own] if team.tp.rank == 0 else []
             try:
-                return generate_batch(self._loaded(), requests[own], stops) if requests[own] else []
+                return generate_batch(model, asked, ends) if asked else []
             except NotFiniteError as error:
-                raise NotFiniteError(own.start + error.request, error.value) from None
+                raise NotFiniteError(own[error.request], error.value) from None
 
         return self._of_all_replicas(generate)
 
@@ -259,11 +267,6 @@ class Rank:
         own = None if before is None or now is None else now - before
         return total(self._team.gather((self._energy.gpu, own)))
 
-    def _own(self, costs: Sequence[int]) -> slice:
-        """This replica's stretch of what all compute at once."""
-        own = stretches(costs, self._team.replicas)[self._team.replica]
-        return slice(own.start, own.stop)
-
     def _of_all_replicas(self, compute: Callable[[], list[_T]]) -> list[_T]:
         """What every replica has computed of its stretch, in their order.
 
@@ -373,10 +376,15 @@ class Driver:
         speed: float = self._everywhere("matmul_flops_per_second")
         return speed
 
-    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
-        """As `Rank.score`."""
-        answers: list[dict[int, LogLikelihood]] = self._everywhere("score", batches)
-        return answers
+    def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+        """Batches and their answers, as soon as they are there; replicas share the batches.
+
+        Raises:
+            NotFiniteError: if the model gives NaN or infinity.
+        """
+        for step in steps([batch.tokens for batch in batches], self.team.replicas):
+            shares = [[batches[place] for place in places] for places in step]
+            yield from zip(chain(*shares), self._everywhere("score", shares), strict=True)
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]

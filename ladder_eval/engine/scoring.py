@@ -5,9 +5,8 @@ gathered: four numbers a target and rank are enough.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 from torch import Tensor
@@ -19,10 +18,6 @@ from ladder_eval.models.transformer import Transformer
 # Logits are computed in slices of at most this many bytes of float32, since a long document
 # with a large vocabulary would otherwise need more memory than the model.
 LOGITS_BYTES = 256 * 2**20
-
-BATCHES_A_REPLICA = 4
-"""Batches that a replica scores before all wait for each other: several, so that they have about
-equal work, and few, since only then are the answers recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +64,30 @@ def count_tokens(requests: Sequence[ScoringRequest]) -> int:
 
 
 def score(
-    answer: Callable[[Sequence[Batch]], list[dict[int, LogLikelihood]]],
+    answer: Callable[[Sequence[Batch]], Iterable[tuple[Batch, dict[int, LogLikelihood]]]],
     requests: Sequence[ScoringRequest],
     *,
     batch_size: int,
-    replicas: int = 1,
 ) -> Iterator[ScoredBatch]:
     """Score requests, batch by batch, the longest first.
 
     Args:
-        answer: Scores one batch, or those that replicas score at once; such as `score_batches` of
-            a model.
+        answer: Scores batches, in an order of its own, such as `score_batches` of a model.
         requests: What to score. Those with equal contexts share its forward.
         batch_size: Rows, that is different contexts, in one forward.
-        replicas: How many models score at once.
 
     Raises:
         NotFiniteError: if the model gives NaN or infinity.
     """
-    waiting = batches(pack(requests), batch_size)
-    size = 1 if replicas == 1 else BATCHES_A_REPLICA * replicas
-    while at_once := list(islice(waiting, size)):
-        for batch, answers in zip(at_once, answer(at_once), strict=True):
-            yield ScoredBatch(answers, batch.tokens)
+    for batch, answers in answer(list(batches(pack(requests), batch_size))):
+        yield ScoredBatch(answers, batch.tokens)
 
 
-def score_batches(model: Transformer, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
+def score_batches(
+    model: Transformer, batches: Iterable[Batch]
+) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
     """Score batches one after the other, as `score_batch`."""
-    return [score_batch(model, batch) for batch in batches]
+    return ((batch, score_batch(model, batch)) for batch in batches)
 
 
 @torch.inference_mode()

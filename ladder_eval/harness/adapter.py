@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -47,7 +47,6 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         vocab_size: Number of tokens that the model knows.
         log: Where answers are recorded.
         batch_size: Different contexts in one forward.
-        replicas: How many models answer at once.
         progress: Who is told how far the computing has come.
         seed: Seed of what is drawn.
         max_gen_toks: Most tokens to generate where a task doesn't say.
@@ -67,7 +66,6 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         vocab_size: int,
         log: RequestLog,
         batch_size: int,
-        replicas: int = 1,
         progress: Progress,
         seed: int = 0,
         max_gen_toks: int = DEFAULT_MAX_GEN_TOKS,
@@ -81,7 +79,6 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self.max_gen_toks = max_gen_toks
         self._eos = tuple(eos)
         self._batch_size = batch_size
-        self._replicas = replicas
         self._seed = seed
         self._think_end = think_end_token
         self._chat = ChatTemplate(tokenizer=tokenizer, arguments=dict(chat_template_args or {}))
@@ -136,7 +133,8 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         return self.eot_token_id if bos is None else int(bos)
 
     def spot_check(
-        self, answer: Callable[[Sequence[Batch]], list[dict[int, LogLikelihood]]]
+        self,
+        answer: Callable[[Sequence[Batch]], Iterable[tuple[Batch, dict[int, LogLikelihood]]]],
     ) -> float | None:
         """Largest difference of a few log-likelihoods from another computation's.
 
@@ -209,8 +207,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         repeats: Counter[tuple[Any, ...]] = Counter()
         texts = [self._text_request(request.args, repeats) for request in requests]
         keys = [self._text_key(text) for text in texts]
-        kind = Generating(self._batch_size, self._replicas)
-        self._book.complete(dict(zip(keys, texts, strict=True)), kind)
+        self._book.complete(dict(zip(keys, texts, strict=True)), Generating(self._batch_size))
         answers = [cast("list[Any]", self._book[key]) for key in keys]
         self.tally.cut_texts += sum(ended_by == "length" for _, _, ended_by in answers)
         return [str(text) for text, _, _ in answers]
@@ -287,8 +284,9 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
     def _answers(self, requests: list[ScoringRequest]) -> list[tuple[float, bool]]:
         """Answers from the log, after those that it lacks have been scored and recorded."""
         keys = [self._book.key("loglikelihood", r.context, r.continuation) for r in requests]
-        kind = Scoring(self._batch_size, self._replicas)
-        scored = self._book.complete(dict(zip(keys, requests, strict=True)), kind)
+        scored = self._book.complete(
+            dict(zip(keys, requests, strict=True)), Scoring(self._batch_size)
+        )
         # Keys are hashes, so that the smallest of them are a sample.
         candidates = self._spot_checks | dict(scored)
         self._spot_checks = {key: candidates[key] for key in sorted(candidates)[:SPOT_CHECKS]}

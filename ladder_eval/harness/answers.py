@@ -22,15 +22,15 @@ Asked_contra = TypeVar("Asked_contra", contravariant=True)
 
 
 class Engine(Protocol):
-    """What computes answers: a loaded model on all its ranks, and all its replicas."""
+    """What computes answers: a loaded model on all its ranks."""
 
-    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
-        """Log-likelihoods of each batch."""
+    def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+        """Batches and their log-likelihoods, in the order in which they are computed."""
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
     ) -> list[Generated]:
-        """What follows each prompt."""
+        """What follows the prompts of a batch."""
 
 
 class Progress(Protocol):
@@ -81,7 +81,6 @@ class Scoring:
     """Continuations: [log-likelihood, is_greedy]."""
 
     batch_size: int
-    replicas: int = 1
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -102,9 +101,7 @@ class Scoring:
         self, engine: Engine, requests: Sequence[ScoringRequest]
     ) -> Iterator[tuple[dict[int, Answer], int, int]]:
         """As `Kind.compute`."""
-        for batch in score(
-            engine.score, requests, batch_size=self.batch_size, replicas=self.replicas
-        ):
+        for batch in score(engine.score, requests, batch_size=self.batch_size):
             answers: dict[int, Answer] = {
                 i: [a.logprob, a.is_greedy] for i, a in batch.answers.items()
             }
@@ -135,7 +132,6 @@ class Generating:
     """Prompts to be continued: [text, number of tokens generated, what ended it]."""
 
     batch_size: int
-    replicas: int = 1
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -158,9 +154,7 @@ class Generating:
         """As `Kind.compute`."""
         prompts = [request.prompt for request in requests]
         stops = [request.end.watch() for request in requests]
-        for batch in generate(
-            engine.generate, prompts, stops, batch_size=self.batch_size, replicas=self.replicas
-        ):
+        for batch in generate(engine.generate, prompts, stops, batch_size=self.batch_size):
             answers: dict[int, Answer] = {
                 i: [requests[i].end.cut(text.tokens), len(text.tokens), text.ended_by]
                 for i, text in batch.answers.items()
@@ -181,9 +175,8 @@ class Generating:
 class AnswerBook:
     """The answers of one model.
 
-    Every batch's answers are in the log before the next batch is computed, and where replicas
-    compute several at once, before the next of these; what is in the log is never computed again.
-    The model is loaded when the first request needs it.
+    Every batch's answers are in the log before the next batch is computed, and what is in the log
+    is never computed again. The model is loaded when the first request needs it.
 
     Args:
         identity: What makes this model's answers its own: weights, configuration, dtype.

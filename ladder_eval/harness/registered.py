@@ -178,10 +178,10 @@ class _Group:
             self._driver = Driver(self._stack.enter_context(execution.team()))
             self._driver.load(arm.folder, arm.model.config, execution.torch_dtype)
 
-    def score(self, batches: Sequence[Batch]) -> list[dict[int, LogLikelihood]]:
+    def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
         """As `Driver.score`."""
         with self._all_or_none():
-            return self._driver.score(batches)
+            yield from self._driver.score(batches)
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
@@ -194,7 +194,7 @@ class _Group:
     def _all_or_none(self) -> Iterator[None]:
         try:
             yield
-        except NotFiniteError:  # met by all alike
+        except (NotFiniteError, GeneratorExit):  # met by all alike; nothing more is wanted
             raise
         except BaseException as error:
             self._stack.__exit__(type(error), error, error.__traceback__)

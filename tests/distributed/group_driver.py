@@ -28,7 +28,7 @@ def main(folder, tp_size, replicas, steps, pause):
         driver = Driver(team)
         driver.load(folder, read_config(folder), torch.float32)
         for step in range(steps):
-            driver.score([batch] * replicas)
+            list(driver.score([batch] * replicas))
             say(f"step {step + 1}")
             time.sleep(pause)
     say("done")

@@ -26,17 +26,17 @@ def load(driver, folder):
     return driver.load(Path(folder), read_config(Path(folder)), torch.float32)
 
 
-def scores(driver, job, replicas):
+def scores(driver, job):
     requests = [
         ScoringRequest(tuple(context), tuple(target)) for context, target in job["requests"]
     ]
     found = {}
-    for batch in score(driver.score, requests, batch_size=2, replicas=replicas):
+    for batch in score(driver.score, requests, batch_size=2):
         found |= batch.answers
     return [[found[i].logprob, found[i].is_greedy] for i in range(len(requests))]
 
 
-def texts(driver, job, replicas):
+def texts(driver, job):
     tokenizer = AutoTokenizer.from_pretrained(job["folder"])
     prompts = [
         GenerationRequest(tuple(prompt), 12, (), Sampling(temperature=float(i % 2), seed=i))
@@ -44,16 +44,16 @@ def texts(driver, job, replicas):
     ]
     stops = [TextEnd(tokenizer, job["until"]).watch() for _ in prompts]
     found = {}
-    for batch in generate(driver.generate, prompts, stops, batch_size=2, replicas=replicas):
+    for batch in generate(driver.generate, prompts, stops, batch_size=2):
         found |= batch.answers
     return [[found[i].tokens, found[i].ended_by] for i in range(len(prompts))]
 
 
-def broken(driver, job, replicas):
+def broken(driver, job):
     """Which request is named where one of them gives NaN."""
     load(driver, job["broken"])
     try:
-        scores(driver, job, replicas)
+        scores(driver, job)
     except NotFiniteError as error:
         return error.request
 
@@ -63,9 +63,9 @@ def answers(job, tp_size, replicas):
         driver = Driver(team)
         return {
             "bytes": load(driver, job["folder"]),
-            "scores": scores(driver, job, replicas),
-            "texts": texts(driver, job, replicas),
-            "broken": broken(driver, job, replicas),
+            "scores": scores(driver, job),
+            "texts": texts(driver, job),
+            "broken": broken(driver, job),
         }
 
 

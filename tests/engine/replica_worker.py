@@ -10,23 +10,22 @@ from ladder_eval.engine import ranks
 
 def write_down():
     """Let this process's rank write what it computes: requests by index, prompts."""
-    score_batches, generate_batch = ranks.score_batches, ranks.generate_batch
+    score_batch, generate_batch = ranks.score_batch, ranks.generate_batch
 
     def seen(what):
         with Path(os.environ["SEEN"], os.environ.get("RANK", "0")).open("a") as lines:
             lines.write(f"{json.dumps(what)}\n")
 
-    def score(model, batches):
-        for batch in batches:
-            is_sound = model.config.tie_word_embeddings
-            seen(["score" if is_sound else "broken", sorted(set(batch.requests.tolist()))])
-        return score_batches(model, batches)
+    def score(model, batch):
+        is_sound = model.config.tie_word_embeddings
+        seen(["score" if is_sound else "broken", sorted(set(batch.requests.tolist()))])
+        return score_batch(model, batch)
 
     def generate(model, requests, stops):
         seen(["generate", [request.prompt for request in requests], len(stops)])
         return generate_batch(model, requests, stops)
 
-    ranks.score_batches, ranks.generate_batch = score, generate
+    ranks.score_batch, ranks.generate_batch = score, generate
 
 
 if __name__ == "__main__":
