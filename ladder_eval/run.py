@@ -158,7 +158,7 @@ def _timing(options: RunOptions, selection: Selection, execution: Execution) -> 
     problem = None
     if place_from_environment(os.environ) is not None:
         if execution.dp_size > 1:
-            problem = "torchrun started more than one replica; leave --dp out, or use bench"
+            problem = "torchrun started several replicas, and one alone would be timed"
         elif execution.tp_size == 1:
             problem = "torchrun started one process, and messages need two"
     execution = replace(execution, dp_size=1)
