@@ -304,10 +304,12 @@ def _joined(
         watch.stop()
 
 
-def _group_of(place: Place, tp_size: int) -> dist.ProcessGroup:
+def _group_of(place: Place, tp_size: int) -> dist.ProcessGroup | None:
     """The tensor-parallel group of a rank; every rank has to help to make those of all."""
     if tp_size == place.world_size:
-        return cast("dist.ProcessGroup", dist.group.WORLD)
+        return dist.group.WORLD
+    if tp_size == 1:
+        return None
     starts = range(0, place.world_size, tp_size)
     groups = [dist.new_group(list(range(start, start + tp_size))) for start in starts]
     return cast("dist.ProcessGroup", groups[place.rank // tp_size])
