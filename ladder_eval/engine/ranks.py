@@ -5,7 +5,7 @@ arguments to the workers, then does the same itself, so that all take part in ev
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +22,7 @@ from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.energy import EnergyCounter, total
-from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
     Timing,
@@ -99,14 +99,19 @@ class Rank:
         return score_batch(self._loaded(), batch)
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
-    ) -> list[Generated]:
-        """Continue prompts with the loaded model; rank 0 alone knows the stops and the texts.
+        self,
+        requests: Sequence[GenerationRequest],
+        stops: Sequence[Stop] = (),
+        *,
+        batch_size: int,
+    ) -> Iterator[tuple[int, Generated]]:
+        """Continue prompts with the loaded model, as `generation.generate`.
 
-        Raises:
-            NotFiniteError: if the model gives NaN or infinity.
+        Rank 0 alone knows the stops and the texts, and computes on when the next text is asked for;
+        the others go along.
         """
-        return generate_batch(self._loaded(), requests, stops)
+        texts = generate(self._loaded(), requests, stops, batch_size=batch_size)
+        return texts if self._team.tp.rank == 0 else iter(tuple(texts))
 
     def arrange(
         self,
@@ -334,11 +339,11 @@ class Driver:
         return answers
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
-        """As `Rank.generate`."""
-        self.team.send(("generate", (requests,), {}))
-        return self._own.generate(requests, stops)
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[tuple[int, Generated]]:
+        """As `Rank.generate`; nothing else can be asked for before the last text is taken."""
+        self.team.send(("generate", (requests,), {"batch_size": batch_size}))
+        return self._own.generate(requests, stops, batch_size=batch_size)
 
     def peak_memory(self) -> list[int]:
         """As `Rank.peak_memory`."""
