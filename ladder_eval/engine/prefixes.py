@@ -26,7 +26,7 @@ class Group:
         return (len(self.members) - 1) * self.shared
 
 
-def groups(prompts: Sequence[Sequence[int]], shortest: int = SHORTEST) -> list[Group]:
+def groups(prompts: Sequence[tuple[int, ...]], shortest: int = SHORTEST) -> list[Group]:
     """Put prompts that begin alike together, so that as few tokens as possible are read.
 
     A prompt has one group: of a header that all share and longer ones within it, what saves more

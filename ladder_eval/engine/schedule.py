@@ -74,7 +74,7 @@ class Schedule:
 
     def __init__(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[tuple[int, ...]],
         lengths: Sequence[int],
         *,
         slots: int,
@@ -157,7 +157,7 @@ class Schedule:
         self._rows, self._held, self.slots = {}, {}, slots
 
 
-def _ordered(prompts: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[Row]:
+def _ordered(prompts: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> list[Row]:
     def cost(row: Row) -> tuple[int, int]:
         return lengths[row.request], len(row.ids)
 

@@ -184,11 +184,11 @@ class _Group:
             return self._driver.score(batch)
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[tuple[int, Generated]]:
         """As `Driver.generate`."""
         with self._all_or_none():
-            return self._driver.generate(requests, stops)
+            yield from self._driver.generate(requests, stops, batch_size=batch_size)
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:

@@ -190,7 +190,7 @@ class _Part:
             values: What is mixed.
             visible: Columns that may be looked at, [rows, 1, 1, columns]; None for all.
         """
-        scores = query.float() @ keys.float().mT
+        scores: Tensor = query.float() @ keys.float().mT
         if visible is not None:
             scores = scores.masked_fill_(~visible, -torch.inf)
         largest = scores.amax(-1, keepdim=True)
@@ -215,7 +215,8 @@ class _Part:
 
     def mixed(self) -> Tensor:
         """The result of attention, [rows, kv_heads, group, head_dim]."""
-        return self.weighted / self.total
+        mixed: Tensor = self.weighted / self.total
+        return mixed
 
 
 class SlotCache:
