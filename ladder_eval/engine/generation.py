@@ -250,9 +250,7 @@ class _Run:
         tokens: list[int] = self._model.tp.from_first(sent).tolist()
         return tokens
 
-    def _likely(
-        self, rows: Sequence[Row], texts: Sequence["_Text"], hidden: Tensor
-    ) -> list[int]:
+    def _likely(self, rows: Sequence[Row], texts: Sequence["_Text"], hidden: Tensor) -> list[int]:
         """The token that each text's sampling takes, on rank 0; all ranks compute what it needs."""
         try:
             if any(not self._requests[row.request].sampling.is_greedy for row in rows):
@@ -288,9 +286,7 @@ def _token_bytes(model: Transformer) -> int:
 
 def _reading(work: Work) -> Reading:
     row = work.row
-    return Reading(
-        slot=row.slot, start=row.read - row.shared, count=work.count, prefix=row.prefix
-    )
+    return Reading(slot=row.slot, start=row.read - row.shared, count=work.count, prefix=row.prefix)
 
 
 @dataclass(slots=True)

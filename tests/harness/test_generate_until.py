@@ -280,7 +280,9 @@ def test_missing_and_unfit_chat_templates_are_sentences(make_lm):
         lm.chat_template("rag")
 
 
-def test_lengths_are_kept_of_as_many_texts_as_are_written_at_a_time(make_lm, write, tmp_path, plain):
+def test_lengths_are_kept_of_as_many_texts_as_are_written_at_a_time(
+    make_lm, write, tmp_path, plain
+):
     with RequestLog(tmp_path / "batches.jsonl") as batches:
         lm = make_lm(batch_size=4, batches=batches)
         assert write(lm, PROMPTS, max_gen_toks=20) == plain
