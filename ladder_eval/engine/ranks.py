@@ -17,14 +17,14 @@ import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
-from ladder_eval.distributed.replicas import steps, stretches
+from ladder_eval.distributed.replicas import steps
 from ladder_eval.distributed.symmetric_memory import SymmetricParallel
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.energy import EnergyCounter, total
-from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
 from ladder_eval.engine.timing import (
     Timing,
@@ -46,6 +46,12 @@ from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.results.trace_records import RankTrace
+
+Prompt = tuple[int, GenerationRequest, Stop]
+"""A prompt to be continued: its index, what is asked, and what else ends its text."""
+
+Text = tuple[int, Generated]
+"""What follows a prompt, after its index."""
 
 _T = TypeVar("_T")
 
@@ -110,32 +116,47 @@ class Rank:
         return self._of_all_replicas(lambda: [score_batch(model, batch) for batch in own])
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
-    ) -> list[Generated]:
-        """Continue prompts with the loaded model; each replica about as many as the others.
+        self,
+        requests: Sequence[GenerationRequest],
+        stops: Sequence[Stop] = (),
+        *,
+        batch_size: int,
+    ) -> Iterator[Text]:
+        """Continue prompts with the loaded model, as `generation.generate`.
+
+        The first rank alone knows the stops and the texts, and computes on when the next text is
+        asked for; the others go along.
+        """
+        texts = generate(self._loaded(), requests, stops, batch_size=batch_size)
+        return texts if self._team.tp.rank == 0 else iter(tuple(texts))
+
+    def generate_shares(self, shares: Sequence[Sequence[Prompt]], *, batch_size: int) -> list[Text]:
+        """Continue prompts, of which each replica has its share.
 
         Args:
-            requests: The prompts.
-            stops: What else ends each text; the first rank of each replica asks its own.
+            shares: For each replica indexes, prompts, and what else ends their texts.
+            batch_size: Texts that a replica writes at a time.
 
         Returns:
-            The texts, on rank 0.
+            Indexes and texts, on rank 0.
 
         Raises:
             NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        team, model, places = self._team, self._loaded(), range(len(requests))
-        own = stretches([1] * len(requests), places, team.replicas)[team.replica]
+        own = shares[self._team.replica]
 
-        def generate() -> list[Generated]:
-            asked = [requests[place] for place in own]
-            ends = [stops[place] for place in own] if team.tp.rank == 0 else []
+        def texts() -> list[Text]:
+            if not own:
+                return []
+            places, requests, stops = zip(*own, strict=True)
+            ends = stops if self._team.tp.rank == 0 else ()
             try:
-                return generate_batch(model, asked, ends) if asked else []
+                found = self.generate(requests, ends, batch_size=batch_size)
+                return [(places[index], text) for index, text in found]
             except NotFiniteError as error:
-                raise NotFiniteError(own[error.request], error.value) from None
+                raise NotFiniteError(places[error.request], error.value) from None
 
-        return self._of_all_replicas(generate)
+        return self._of_all_replicas(texts)
 
     def arrange(
         self,
@@ -387,13 +408,22 @@ class Driver:
             yield from zip(chain(*shares), self._everywhere("score", shares), strict=True)
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
-        """As `Rank.generate`."""
-        # A stop knows a tokenizer, which is for those alone who ask it.
-        sent = stops if self.team.replicas > 1 else ()
-        self.team.send(("generate", (requests, sent), {}))
-        return self._own.generate(requests, stops)
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[Text]:
+        """As `Rank.generate`; nothing else can be asked for before the last text is taken.
+
+        Replicas share the prompts, and have their texts when all have finished those of a step.
+        """
+        if self.team.replicas == 1:
+            self.team.send(("generate", (requests,), {"batch_size": batch_size}))
+            yield from self._own.generate(requests, stops, batch_size=batch_size)
+            return
+        prompts = list(zip(range(len(requests)), requests, stops, strict=True))
+        pieces = [prompts[at : at + batch_size] for at in range(0, len(prompts), batch_size)]
+        costs = [sum(len(r.prompt) + r.max_gen_toks for _, r, _ in piece) for piece in pieces]
+        for step in steps(costs, self.team.replicas):
+            shares = [list(chain(*pieces[part.start : part.stop])) for part in step]
+            yield from self._everywhere("generate_shares", shares, batch_size=batch_size)
 
     def peak_memory(self) -> list[int]:
         """As `Rank.peak_memory`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from ladder_eval.engine.batching import Batch, ScoringRequest, pack
-from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, count_tokens, score
 from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.harness.stopping import TextEnd
@@ -15,7 +15,7 @@ from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow, WrittenT
 from ladder_eval.results.requests import Answer, RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
 
 Request = TypeVar("Request")
 Asked_contra = TypeVar("Asked_contra", contravariant=True)
@@ -28,9 +28,9 @@ class Engine(Protocol):
         """Batches and their log-likelihoods, in the order in which they are computed."""
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
-        """What follows the prompts of a batch."""
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[tuple[int, Generated]]:
+        """What follows prompts, by their index, each as soon as it is over."""
 
 
 class Progress(Protocol):
@@ -56,7 +56,15 @@ class Tally:
 
 
 class Kind(Protocol[Asked_contra]):
-    """A kind of request, and how it is answered."""
+    """A kind of request, and how it is answered.
+
+    Attributes:
+        together: Answers of `compute` that stand for requests computed together.
+    """
+
+    @property
+    def together(self) -> int:
+        """As above."""
 
     def is_sound(self, answer: Answer) -> bool:
         """Whether a recorded value is an answer, and not something damaged."""
@@ -70,7 +78,7 @@ class Kind(Protocol[Asked_contra]):
     def compute(
         self, engine: Engine, requests: Sequence[Asked_contra]
     ) -> Iterator[tuple[dict[int, Answer], int, int]]:
-        """Answers by index, tokens computed, and how much of the cost that is; a batch each."""
+        """Answers by index, tokens computed, and how much of the cost that is, as they come."""
 
     def lengths(self, requests: Sequence[Asked_contra], answers: Sequence[Answer]) -> RecordedBatch:
         """How long the requests of a batch were, and their answers."""
@@ -81,6 +89,11 @@ class Scoring:
     """Continuations: [log-likelihood, is_greedy]."""
 
     batch_size: int
+
+    @property
+    def together(self) -> int:
+        """As `Kind.together`: a batch's answers come at once."""
+        return 1
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -133,6 +146,11 @@ class Generating:
 
     batch_size: int
 
+    @property
+    def together(self) -> int:
+        """As `Kind.together`: so many texts are written at a time, and each ends by itself."""
+        return self.batch_size
+
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
         match answer:
@@ -154,12 +172,10 @@ class Generating:
         """As `Kind.compute`."""
         prompts = [request.prompt for request in requests]
         stops = [request.end.watch() for request in requests]
-        for batch in generate(engine.generate, prompts, stops, batch_size=self.batch_size):
-            answers: dict[int, Answer] = {
-                i: [requests[i].end.cut(text.tokens), len(text.tokens), text.ended_by]
-                for i, text in batch.answers.items()
-            }
-            yield answers, batch.tokens, self.cost([requests[i] for i in answers])
+        for i, text in engine.generate(prompts, stops, batch_size=self.batch_size):
+            answer = requests[i].end.cut(text.tokens), len(text.tokens), text.ended_by
+            tokens = len(prompts[i].prompt) + len(text.tokens)
+            yield {i: answer}, tokens, self.cost([requests[i]])
 
     def lengths(self, requests: Sequence[TextRequest], answers: Sequence[Answer]) -> RecordedBatch:
         """As `Kind.lengths`; the EOS token that ended a text was computed as well."""
@@ -175,8 +191,8 @@ class Generating:
 class AnswerBook:
     """The answers of one model.
 
-    Every batch's answers are in the log before the next batch is computed, and what is in the log
-    is never computed again. The model is loaded when the first request needs it.
+    Every answer is in the log before anything else is computed, and what is in the log is never
+    computed again. The model is loaded when the first request needs it.
 
     Args:
         identity: What makes this model's answers its own: weights, configuration, dtype.
@@ -239,14 +255,12 @@ class AnswerBook:
         keys, requests = list(missing), list(missing.values())
         self._require_known_tokens([max(kind.ids(request)) for request in requests])
         self._progress.start(kind.cost(requests))
+        lengths = _Lengths(self._batches, kind, keys, requests)
         engine, clock = self._loaded(), time.perf_counter()
         try:
             for answers, tokens, cost in kind.compute(engine, requests):
-                if self._batches is not None:
-                    batch = kind.lengths([requests[i] for i in answers], list(answers.values()))
-                    # Before the answers: computed again after a crash, the batch has the same key.
-                    key = batch_key([keys[i] for i in answers])
-                    self._batches.append({key: batch.as_answer()})
+                # Before the answers: computed again after a crash, a batch has the same key.
+                lengths.add(answers)
                 self._log.append({keys[i]: answer for i, answer in answers.items()})
                 self.tally.scored_requests += len(answers)
                 self.tally.scored_tokens += tokens
@@ -259,6 +273,8 @@ class AnswerBook:
                 f"The model gave {error.value} as a log-likelihood for {text[-200:]!r}; its "
                 "weights or dtype are broken, and nothing it says can be scored."
             ) from None
+        finally:
+            lengths.write()
 
     def _require_known_tokens(self, largest: Sequence[int]) -> None:
         if max(largest) >= self._vocab_size:
@@ -271,3 +287,42 @@ class AnswerBook:
         if self._engine is None:
             self._engine = self._load()
         return self._engine
+
+
+class _Lengths:
+    """Writes down how long requests were that are computed together.
+
+    Args:
+        log: Where to; None for nowhere.
+        kind: What the requests are.
+        keys: Of the requests.
+        requests: These.
+    """
+
+    def __init__(
+        self,
+        log: RequestLog | None,
+        kind: Kind[Request],
+        keys: Sequence[str],
+        requests: Sequence[Request],
+    ) -> None:
+        self._log = log
+        self._kind = kind
+        self._keys = keys
+        self._requests = requests
+        self._pieces: list[Mapping[int, Answer]] = []
+
+    def add(self, answers: Mapping[int, Answer]) -> None:
+        """Note answers by index, and write as soon as those of a batch are there."""
+        self._pieces.append(answers)
+        if len(self._pieces) == self._kind.together:
+            self.write()
+
+    def write(self) -> None:
+        """Write what has been noted, as one batch."""
+        answers = {i: answer for piece in self._pieces for i, answer in piece.items()}
+        self._pieces = []
+        if self._log is None or not answers:
+            return
+        batch = self._kind.lengths([self._requests[i] for i in answers], list(answers.values()))
+        self._log.append({batch_key([self._keys[i] for i in answers]): batch.as_answer()})

@@ -184,17 +184,17 @@ class _Group:
             yield from self._driver.score(batches)
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[tuple[int, Generated]]:
         """As `Driver.generate`."""
         with self._all_or_none():
-            return self._driver.generate(requests, stops)
+            yield from self._driver.generate(requests, stops, batch_size=batch_size)
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:
         try:
             yield
-        except (NotFiniteError, GeneratorExit):  # met by all alike; nothing more is wanted
+        except NotFiniteError:  # met by all alike
             raise
         except BaseException as error:
             self._stack.__exit__(type(error), error, error.__traceback__)

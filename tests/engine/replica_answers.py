@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from ladder_eval.distributed.launch import drive
 from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.generation import GenerationRequest, generate
+from ladder_eval.engine.generation import GenerationRequest
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.engine.sampling import Sampling
 from ladder_eval.engine.scoring import NotFiniteError, score
@@ -43,9 +43,7 @@ def texts(driver, job):
         for i, prompt in enumerate(job["prompts"])
     ]
     stops = [TextEnd(tokenizer, job["until"]).watch() for _ in prompts]
-    found = {}
-    for batch in generate(driver.generate, prompts, stops, batch_size=2):
-        found |= batch.answers
+    found = dict(driver.generate(prompts, stops, batch_size=2))
     return [[found[i].tokens, found[i].ended_by] for i in range(len(prompts))]
 
 

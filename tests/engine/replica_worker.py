@@ -10,7 +10,7 @@ from ladder_eval.engine import ranks
 
 def write_down():
     """Let this process's rank write what it computes: requests by index, prompts."""
-    score_batch, generate_batch = ranks.score_batch, ranks.generate_batch
+    score_batch, real_generate = ranks.score_batch, ranks.generate
 
     def seen(what):
         with Path(os.environ["SEEN"], os.environ.get("RANK", "0")).open("a") as lines:
@@ -21,11 +21,11 @@ def write_down():
         seen(["score" if is_sound else "broken", sorted(set(batch.requests.tolist()))])
         return score_batch(model, batch)
 
-    def generate(model, requests, stops):
+    def generate(model, requests, stops, *, batch_size):
         seen(["generate", [request.prompt for request in requests], len(stops)])
-        return generate_batch(model, requests, stops)
+        return real_generate(model, requests, stops, batch_size=batch_size)
 
-    ranks.score_batch, ranks.generate_batch = score, generate
+    ranks.score_batch, ranks.generate = score, generate
 
 
 if __name__ == "__main__":

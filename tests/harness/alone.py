@@ -1,6 +1,6 @@
 """A loaded model on one rank, as what computes answers."""
 
-from ladder_eval.engine.generation import generate_batch
+from ladder_eval.engine.generation import generate
 from ladder_eval.engine.scoring import score_batches
 
 
@@ -13,5 +13,5 @@ class Alone:
     def score(self, batches):
         return score_batches(self.model, batches)
 
-    def generate(self, requests, stops):
-        return generate_batch(self.model, requests, stops)
+    def generate(self, requests, stops, *, batch_size):
+        return generate(self.model, requests, stops, batch_size=batch_size)
