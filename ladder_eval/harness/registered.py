@@ -194,7 +194,7 @@ class _Group:
     def _all_or_none(self) -> Iterator[None]:
         try:
             yield
-        except (NotFiniteError, GeneratorExit):  # met by all alike; nothing more is wanted
+        except NotFiniteError:  # met by all alike
             raise
         except BaseException as error:
             self._stack.__exit__(type(error), error, error.__traceback__)

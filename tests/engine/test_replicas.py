@@ -96,12 +96,13 @@ def of_kind(rank, kind):
     return (each for line, what, *_ in rank if line == kind for each in what)
 
 
-def test_the_ranks_of_a_replica_mirror_each_other_and_the_first_asks_the_stops(answered):
+def test_the_ranks_of_a_replica_mirror_each_other_and_the_first_asks_the_stops(job, answered):
     ranks = answered[TOGETHER][1]
     for first, second in (ranks[:2], ranks[2:]):
         assert [line[:2] for line in first] == [line[:2] for line in second]
     asked = [sum(line[2] for line in rank if line[0] == "generate") for rank in ranks]
-    assert asked == [3, 0, 4, 0]  # two of four, then one of three and two
+    assert asked[0] + asked[2] == len(job["prompts"])
+    assert asked[1] == asked[3] == 0
 
 
 @pytest.mark.parametrize("team", [ALONE, TOGETHER])
