@@ -289,23 +289,23 @@ class Rank:
         return total(self._team.gather((self._energy.gpu, own)))
 
     def _of_all_replicas(self, compute: Callable[[], list[_T]]) -> list[_T]:
-        """What every replica has computed of its stretch, in their order.
+        """What every replica has computed of its share, one after the other.
 
         Raises:
-            NotFiniteError: on all ranks, if one of the replicas has met it; the first one's.
+            LadderEvalError, NotFiniteError: on all ranks, if a replica has met one; the first's.
         """
         if self._team.replicas == 1:
             return compute()
-        found: list[_T] | NotFiniteError
+        found: list[_T] | LadderEvalError | NotFiniteError
         try:
             found = compute()
-        except NotFiniteError as error:
+        except (LadderEvalError, NotFiniteError) as error:
             found = error
         firsts = self._team.gather(found)[:: self._team.tp.size]
         for each in firsts:
-            if isinstance(each, NotFiniteError):
+            if isinstance(each, Exception):
                 raise each
-        return [answer for answers in firsts for answer in answers]
+        return list(chain(*firsts))
 
     def _loaded(self) -> Transformer:
         if self._model is None:
