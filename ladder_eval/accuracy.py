@@ -147,7 +147,7 @@ class Scorer:
         dtype, device = self.execution.torch_dtype, self.driver.team.device
         try:
             whole = load_model(arm.folder, config, dtype=dtype, device=device)
-            difference = evaluation.lm.spot_check(BatchScorer(whole).score)
+            difference = evaluation.lm.spot_check(BatchScorer(whole).scored)
         except (RuntimeError, MemoryError) as error:  # it may be too large for one device
             reason = str(error).partition("\n")[0]
             warning = f"{name}: the check at tp_size 1 could not be made ({reason})."
@@ -172,6 +172,7 @@ class Scorer:
             device=str(self.execution.device),
             tp_size=self.execution.tp_size,
             tp_backend=self.driver.team.backend,
+            dp_size=self.execution.dp_size,
             heads_per_rank=tuple(len(part.query_heads) for part in parts),
             kv_heads_per_rank=tuple(len(part.kv_heads) for part in parts),
             weight_bytes_per_rank=weight_bytes,

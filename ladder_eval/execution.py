@@ -21,11 +21,19 @@ _WORKER = "ladder_eval.engine.worker"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """Where and how models compute."""
+    """Where and how models compute.
+
+    Attributes:
+        device: That of all ranks.
+        dtype: Number format.
+        tp_size: Ranks of a tensor-parallel group.
+        dp_size: Such groups; each answers requests of its own.
+    """
 
     device: torch.device
     dtype: str
     tp_size: int
+    dp_size: int = 1
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -34,28 +42,33 @@ class Execution:
         return found
 
     def team(self) -> AbstractContextManager[Team]:
-        """Rank 0 of a group of this size; it ends when the block is left."""
-        if self.tp_size == 1:
+        """Rank 0 of a team of this size; it ends when the block is left."""
+        if self.tp_size * self.dp_size == 1:
             return alone(self.device)
-        return drive(self.tp_size, self.device, worker=_WORKER)
+        return drive(self.tp_size, self.device, worker=_WORKER, replicas=self.dp_size)
 
 
-def execution_of(device: str | None, dtype: str | None, tp_size: int | None) -> Execution:
+def execution_of(
+    device: str | None, dtype: str | None, tp_size: int | None, dp_size: int | None = None
+) -> Execution:
     """What these options mean on this machine.
 
     Args:
         device: cpu, cuda or cuda:N; by default cuda where there is one.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
-        tp_size: By default 1, or the number of processes that torchrun started.
+        tp_size: By default 1, or as many as torchrun started for each group.
+        dp_size: By default 1.
 
     Raises:
-        UsageError: if there is no such device, or torchrun started another number of processes.
+        UsageError: if there is no such device, or torchrun didn't start dp_size times tp_size
+            processes.
     """
     found = _device(device)
     return Execution(
         device=found,
         dtype=dtype or ("bfloat16" if found.type == "cuda" else "float32"),
-        tp_size=_tp_size(tp_size),
+        tp_size=_tp_size(tp_size, dp_size),
+        dp_size=dp_size or 1,
     )
 
 
@@ -65,23 +78,30 @@ def is_worker() -> bool:
     return place is not None and place.rank > 0
 
 
-def work(device: str | None, dtype: str | None, tp_size: int | None) -> None:
+def work(
+    device: str | None, dtype: str | None, tp_size: int | None, dp_size: int | None = None
+) -> None:
     """Serve rank 0 until it is done: what torchrun's other processes do instead of a command.
 
     Raises:
         LadderEvalError: with one sentence that says what to do.
     """
-    with join(execution_of(device, dtype, tp_size).device) as team:
+    with join(execution_of(device, dtype, tp_size, dp_size).device) as team:
         serve(team)
 
 
-def _tp_size(asked: int | None) -> int:
+def _tp_size(asked: int | None, dp_size: int | None) -> int:
     place = place_from_environment(os.environ)
     if place is None:
         return asked or 1
-    if asked not in (None, place.world_size):
-        raise UsageError(f"torchrun started {place.world_size} processes, not --tp {asked}.")
-    return place.world_size
+    started = f"torchrun started {place.world_size} processes"
+    found, left = divmod(place.world_size, dp_size or 1)
+    if left:
+        raise UsageError(f"{started}, not a multiple of --dp {dp_size}.")
+    if asked not in (None, found):
+        replicas = f" for each of --dp {dp_size}" if dp_size else ""
+        raise UsageError(f"{started}, not --tp {asked}{replicas}.")
+    return found
 
 
 def _device(name: str | None) -> torch.device:

@@ -178,7 +178,7 @@ def _replay(options: BenchOptions, folder: Path) -> Replay:
         requests_of=model.name,
         all_requests=_answered(run, model.name),
         seed=options.seed,
-        batches=tuple(read_batches(folder, model.name)),
+        batches=tuple(grouped(read_batches(folder, model.name), model.batch_size or 1)),
     )
 
 

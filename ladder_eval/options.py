@@ -53,7 +53,8 @@ class RunOptions:
         batch_size: Most texts in one forward.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
-        tp: tp_size; by default 1, or the number of processes that torchrun started.
+        tp: tp_size; by default 1, or as many as torchrun started for each group.
+        dp: dp_size: tensor-parallel groups that answer requests at the same time; by default 1.
         no_tp_check: Don't repeat some requests at tp_size 1.
         no_speed: Don't time the models.
         prompt_len: Tokens of the prompt that is timed.
@@ -92,6 +93,7 @@ class RunOptions:
     dtype: str | None = None
     device: str | None = None
     tp: int | None = None
+    dp: int | None = None
     no_tp_check: bool = False
     no_speed: bool = False
     prompt_len: int = 128
@@ -116,7 +118,7 @@ class RunOptions:
             )
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed {shown(self.seed)} must be between 0 and {2**63 - 1}.")
-        for name in ("limit", "batch_size", "tp", "prompt_len", "output_len"):
+        for name in ("limit", "batch_size", "tp", "dp", "prompt_len", "output_len"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} {shown(value)} must be 1 or more.")
@@ -273,6 +275,7 @@ _CONVERT = {
     "dtype": _text,
     "device": _text,
     "tp": _number,
+    "dp": _number,
     "no_tp_check": _flag,
     "no_speed": _flag,
     "prompt_len": _number,

@@ -68,7 +68,7 @@ def _scored_and_timed(
     wanted: Wanted, options: RunOptions, terminal: Terminal
 ) -> tuple[RunResult, Path]:
     watch = Stopwatch()
-    execution = execution_of(options.device, options.dtype, options.tp)
+    execution = execution_of(options.device, options.dtype, options.tp, options.dp)
     selection = select_models(options, execution.tp_size, terminal.say)
     _require_weights(selection, options)
     arms = selection.arms(execution.tp_size)
@@ -147,15 +147,23 @@ class _Timing:
 
 
 def _timing(options: RunOptions, selection: Selection, execution: Execution) -> _Timing | None:
-    """The timing of a run: on the ranks that score, or on two where one does."""
+    """The timing of a run: on the ranks of one replica, or on two where one rank is all of it.
+
+    Only a replica that is alone has the machine's cores and memory to itself, so that others have
+    ended, which torchrun's don't.
+    """
     subject = None if options.no_speed else selection.subject()
     if subject is None:
         return None
     problem = None
+    if place_from_environment(os.environ) is not None:
+        if execution.dp_size > 1:
+            problem = "torchrun started several replicas, and one alone would be timed"
+        elif execution.tp_size == 1:
+            problem = "torchrun started one process, and messages need two"
+    execution = replace(execution, dp_size=1)
     if execution.tp_size == 1:
         execution = _two_ranks(options, execution)
-        if place_from_environment(os.environ) is not None:
-            problem = "torchrun started one process, and messages need two"
     problem = problem or why_not(execution)
     if execution.tp_size not in possible_sizes(subject.whole.shape):
         problem = f"its shape can't be divided by {execution.tp_size} ranks"

@@ -60,8 +60,9 @@ def ask(folder, checkpoint, **more):
 def test_prompts_do_not_depend_on_ranks_or_the_subset(quiz, tiny_checkpoint):
     alone, whole = ask(quiz, tiny_checkpoint)
     _, on_two = ask(quiz, tiny_checkpoint, tp=2)
+    _, by_two = ask(quiz, tiny_checkpoint, dp=2, output_dir=quiz / "replicas")
     assert len(whole) == len(set(whole.values())) == 12
-    assert on_two == whole
+    assert on_two == by_two == whole
     _, some = ask(quiz, tiny_checkpoint, limit=5)
     assert len(some) == 5
     assert some.items() < whole.items()

@@ -74,9 +74,9 @@ def recorded(path):
     return sorted(json.loads(line)["answer"][0] for line in file.read_text().splitlines())
 
 
-@pytest.mark.parametrize("tp", [1, 2])
-def test_texts_are_those_of_lm_evals_own_model(sums, tiny_checkpoint, tp):
-    result, path = run(options(sums, tiny_checkpoint, tp=tp), Quiet())
+@pytest.mark.parametrize("ranks", [{}, {"tp": 2}, {"dp": 2}], ids=str)
+def test_texts_are_those_of_lm_evals_own_model(sums, tiny_checkpoint, ranks):
+    result, path = run(options(sums, tiny_checkpoint, **ranks), Quiet())
     prompts = [f"Q: {i} and {i}?\nA:" for i in range(9)]
     assert recorded(path) == sorted(lm_eval_says(tiny_checkpoint, prompts))
     (model,) = result.models
@@ -84,7 +84,7 @@ def test_texts_are_those_of_lm_evals_own_model(sums, tiny_checkpoint, tp):
     assert 0 < model.cut_texts <= 9
     (score,) = result.scores
     assert (score.metric, score.n) == ("exact_match", 9)
-    again, _ = run(options(sums, tiny_checkpoint, tp=tp), Quiet())
+    again, _ = run(options(sums, tiny_checkpoint, **ranks), Quiet())
     assert again == read_result(path) == result
 
 

@@ -290,6 +290,16 @@ def test_one_process_of_torchrun_is_not_timed(options, timed, monkeypatch):
     assert timed == []
 
 
+def test_replicas_have_ended_when_one_is_timed(options, timed, monkeypatch):
+    ranks, team = [], Execution.team
+    monkeypatch.setattr(
+        Execution, "team", lambda self: ranks.append((self.tp_size, self.dp_size)) or team(self)
+    )
+    run(replace(options, tp=2, dp=2), Quiet())
+    assert ranks == [(2, 2), (2, 1)]
+    assert len(timed) == 1
+
+
 def test_threads_that_the_user_asked_for_need_cores_too(options, timed, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setattr(

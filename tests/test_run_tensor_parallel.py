@@ -1,18 +1,25 @@
 """Whole runs on several ranks: started by the command itself, by torchrun, and by hand."""
 
-import json
 import os
-import re
 import signal
-import socket
-import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from running import Quiet, copy_of, recorded
+from running import (
+    TORCHRUN,
+    Quiet,
+    command,
+    copy_of,
+    files,
+    finish,
+    free_port,
+    logprobs,
+    recorded,
+    start,
+)
 from typer.testing import CliRunner
 
 import ladder_eval
@@ -32,9 +39,7 @@ from ladder_eval.results.records import from_json
 from ladder_eval.results.store import read_samples
 from ladder_eval.run import run
 
-ROOT = str(Path(ladder_eval.__file__).parents[1])
 PLACE = {"RANK": 0, "LOCAL_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
-TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LAST_TWO = ResidualChoice(ladder_layers=2)
 UNADAPTED = "unadapted: dense weights, norms copied to each rank"
 
@@ -75,19 +80,6 @@ def alone(ask):
 def together(alone, ask, tmp_path_factory):
     """The same with two ranks, in another folder."""
     return run(replace(ask, tp=2, output_dir=tmp_path_factory.mktemp("together")), Quiet())
-
-
-def logprobs(folder):
-    return [
-        logprob for answers in read_samples(folder).answers for logprob, _ in json.loads(answers)
-    ]
-
-
-def files(folder):
-    """Relative paths, but for the times in lm-eval's names."""
-    times = r"\d{4}-\d\d-\d\dT\S+?\.json"
-    paths = (str(path.relative_to(folder)) for path in folder.rglob("*"))
-    return sorted(re.sub(times, "TIME.json", path) for path in paths)
 
 
 def test_two_ranks_give_the_answers_and_files_of_one(alone, together):
@@ -252,20 +244,6 @@ def test_no_comm_is_never_scored(ask, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def command(ask, output, **changes):
-    options = {
-        "--model": ask.model[0],
-        "--ladder-layers": "2",
-        "--tasks": "piqa",
-        "--limit": "3",
-        "--data-dir": ask.data_dir,
-        "--output-dir": output,
-        "--device": "cpu",
-    }
-    given = options | {f"--{name}".replace("_", "-"): value for name, value in changes.items()}
-    return ["run", *(str(word) for pair in given.items() for word in pair)]
-
-
 @pytest.mark.parametrize(
     ("model", "tp", "sentence"),
     [
@@ -327,34 +305,6 @@ def test_torchrun_with_one_process_is_tp_size_1(ask, alone, tmp_path, monkeypatc
     assert result.scores == alone[0].scores
 
 
-def environment(**variables):
-    kept = {name: value for name, value in os.environ.items() if name not in TORCHRUN}
-    own = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    return kept | own | {name: str(value) for name, value in variables.items()}
-
-
-def start(arguments, cwd, **variables):
-    return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**variables),
-        start_new_session=True,
-    )
-
-
-def finish(process, seconds=90):
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        pytest.fail(f"not done after {seconds} seconds: {out}{err}")
-    return out, err
-
-
 def test_torchrun_gives_the_same_result_once(ask, alone, tmp_path):
     torchrun = ("torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()))
     arguments = [*torchrun, "-m", "ladder_eval", *command(ask, tmp_path / "runs"), "--json"]
@@ -367,11 +317,6 @@ def test_torchrun_gives_the_same_result_once(ask, alone, tmp_path):
     (folder,) = (tmp_path / "runs").iterdir()
     assert set(files(folder)) - {"rounds.jsonl"} == set(files(alone[1]))
     assert "Traceback" not in err
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_of_two_nodes_only_rank_0_writes(ask, alone, tmp_path):

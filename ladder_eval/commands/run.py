@@ -97,6 +97,10 @@ def run(
         int | None,
         typer.Option(help="Ranks of the tensor-parallel group.", show_default="1, or torchrun's"),
     ] = None,
+    dp: Annotated[
+        int | None,
+        typer.Option(help="Such groups, each with requests of its own.", show_default="1"),
+    ] = None,
     no_tp_check: Annotated[
         bool | None,
         typer.Option("--no-tp-check", help="Don't repeat 32 requests at tp_size 1."),
@@ -131,7 +135,7 @@ def run(
             from ladder_eval import execution
             from ladder_eval import run as job
         if execution.is_worker():
-            execution.work(options.device, options.dtype, options.tp)
+            execution.work(options.device, options.dtype, options.tp, options.dp)
             return
         result, folder = job.run(options, terminal)
         print_result(result, as_json=json)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -32,6 +32,8 @@ _MEETING = timedelta(minutes=30)
 _LEAVE_SECONDS = 10.0
 # Importing torch can take long where many processes read it from one disk.
 _ARRIVAL_SECONDS = 120.0
+# Where rank 0 says in the store how many replicas its processes are.
+_REPLICAS = "replicas"
 # Where a peer has gone, torch would log the C++ stack of every thread that notices.
 _QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "TORCH_SHOW_CPP_STACKTRACES": "0"}
 
@@ -79,21 +81,33 @@ def place_from_environment(environment: Mapping[str, str]) -> Place | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Team:
-    """The processes of a tensor-parallel group, seen from one of them.
+    """The processes that compute together, seen from one of them.
+
+    They are one tensor-parallel group, or several of the same size: its *replicas*, of which each
+    holds the whole model. Ranks r·tp_size and following are replica r.
 
     Attributes:
-        tp: This rank's place in the group.
+        tp: This rank's place in its tensor-parallel group.
         device: This rank's device.
         backend: What carries the collectives: none, gloo or nccl.
+        replica: Which of the groups this rank is in, from 0.
+        replicas: How many groups there are: dp_size.
     """
 
     tp: TensorParallel
     device: torch.device
     backend: str
+    replica: int = 0
+    replicas: int = 1
     _control: dist.ProcessGroup | None = None
     _watch: Watch | None = None
     _children: Sequence[subprocess.Popen[bytes]] = ()
     _secret: str = ""
+
+    @property
+    def rank(self) -> int:
+        """This rank's place among those of all replicas."""
+        return self.replica * self.tp.size + self.tp.rank
 
     def send(self, message: object) -> None:
         """Rank 0: give all others a message."""
@@ -114,7 +128,7 @@ class Team:
             raise WorkerError("rank 0 has ended") from error
 
     def gather(self, value: object) -> list[Any]:
-        """All ranks: every rank's value, on every rank."""
+        """All ranks of all replicas: every rank's value, on every rank."""
         if self._control is None:
             return [value]
         return sealing.gather(value, self._secret, self._control)
@@ -165,26 +179,29 @@ def alone(device: torch.device) -> Iterator[Team]:
 
 
 @contextmanager
-def drive(tp_size: int, device: torch.device, worker: str) -> Iterator[Team]:
-    """Be rank 0 of a group: of torchrun's processes if it started this one, else of own ones.
+def drive(tp_size: int, device: torch.device, worker: str, replicas: int = 1) -> Iterator[Team]:
+    """Be rank 0 of a team: of torchrun's processes if it started this one, else of own ones.
 
     Args:
-        tp_size: Number of ranks.
+        tp_size: Number of ranks of a tensor-parallel group.
         device: The device of all ranks; `cuda` gives each its own GPU where there are enough.
         worker: The module that own processes run; it has to call `join`.
+        replicas: Number of groups; torchrun has to have started as many processes as they need.
 
     Raises:
         WorkerError: if another rank dies, with its own message.
     """
     place = place_from_environment(os.environ)
     if place is None:
-        store, port = _listen(tp_size)
-        place = Place(rank=0, world_size=tp_size, local_rank=0, local_world_size=tp_size)
+        size = replicas * tp_size
+        store, port = _listen(size)
+        place = Place(rank=0, world_size=size, local_rank=0, local_world_size=size)
         secret = sealing.new_secret()
         children = _start(worker, port, place, device, secret)
     else:
         store, children = _meet(place), []
         secret = sealing.secret_from_environment(os.environ)
+    store.set(_REPLICAS, str(replicas))  # before this rank arrives, so that all find it
     try:
         with _joined(place, store, device, children, secret) as team:
             try:
@@ -273,11 +290,15 @@ def _joined(
         )
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
         sealing.gather(place.rank, secret, control)  # before anything else, who knows the secret
+        replicas = int(store.get(_REPLICAS))
+        tp_size = place.world_size // replicas
         with threads_of_one_in(place.local_world_size, device):
             yield Team(
-                tp=TensorParallel(place.rank, place.world_size, dist.group.WORLD),
+                tp=TensorParallel(place.rank % tp_size, tp_size, _group_of(place, tp_size)),
                 device=device,
                 backend=backend,
+                replica=place.rank // tp_size,
+                replicas=replicas,
                 _control=control,
                 _watch=watch,
                 _children=children,
@@ -287,6 +308,17 @@ def _joined(
         if dist.is_initialized():
             dist.destroy_process_group()
         watch.stop()
+
+
+def _group_of(place: Place, tp_size: int) -> dist.ProcessGroup | None:
+    """The tensor-parallel group of a rank; every rank has to help to make those of all."""
+    if tp_size == place.world_size:
+        return dist.group.WORLD
+    if tp_size == 1:
+        return None
+    starts = range(0, place.world_size, tp_size)
+    groups = [dist.new_group(list(range(start, start + tp_size))) for start in starts]
+    return cast("dist.ProcessGroup", groups[place.rank // tp_size])
 
 
 def _arrive(
@@ -321,14 +353,14 @@ def _device_and_backend(place: Place, device: torch.device) -> tuple[torch.devic
     return torch.device("cuda", place.local_rank % count), "gloo"
 
 
-def _listen(tp_size: int) -> tuple[dist.TCPStore, int]:
+def _listen(size: int) -> tuple[dist.TCPStore, int]:
     """A store that only this machine can reach."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     store = dist.TCPStore(
         "127.0.0.1",
         port,
-        tp_size,
+        size,
         is_master=True,
         wait_for_workers=False,
         master_listen_fd=listener.detach(),

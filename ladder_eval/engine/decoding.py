@@ -1,6 +1,6 @@
 """Token by token: the prompts in one forward, then a forward for each token that follows."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import torch
@@ -17,11 +17,11 @@ def decode(
     cache: KeyValueCache,
     choose: Callable[[Tensor], Tensor],
     lengths: Tensor | None = None,
-) -> Generator[Tensor, Tensor | None]:
+) -> Iterator[Tensor]:
     """The tokens after each prompt, one of each row at a time, [batch], for as long as asked.
 
-    All ranks of the model's group call this together, with equal prompts, and ask as often. Who
-    sends rows, [kept], goes on with these alone.
+    All ranks of the model's group call this together, with equal prompts, and ask as often. Texts
+    that end by themselves are `generation`'s; here all rows go on, as a clock needs them to.
 
     Args:
         model: One rank's part of a model.
@@ -35,11 +35,8 @@ def decode(
         newest = _last(model(prompts, cache=cache), lengths)
         tokens = choose(newest)
     for step in count():
-        kept = yield tokens
+        yield tokens
         with torch.inference_mode():
-            if kept is not None:
-                cache.keep(kept)
-                tokens, lengths = tokens[kept], None if lengths is None else lengths[kept]
             cache.reserve(1)
             # Of a padded row the prompt's end is followed by columns that nobody may look at.
             positions = None if lengths is None else (lengths + step)[:, None]

@@ -1,21 +1,23 @@
-"""A model on all ranks of a group, driven from rank 0.
+"""A model on all ranks of a team, driven from rank 0.
 
 What a rank can be asked to do are the public methods of `Rank`. The driver names one and its
 arguments to the workers, then does the same itself, so that all take part in every collective.
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.replicas import steps
 from ladder_eval.distributed.symmetric_memory import SymmetricParallel
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
@@ -23,7 +25,7 @@ from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.budget import best_tokens, made_up_batch, remembered
 from ladder_eval.engine.energy import EnergyCounter, total
-from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
 from ladder_eval.engine.scoring import BatchScorer, LogLikelihood, NotFiniteError
 from ladder_eval.engine.timing import (
     Timing,
@@ -46,6 +48,14 @@ from ladder_eval.models.transformer import Transformer
 from ladder_eval.results.provenance import peak_memory_bytes
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.results.trace_records import RankTrace
+
+Prompt = tuple[int, GenerationRequest, Stop]
+"""A prompt to be continued: its index, what is asked, and what else ends its text."""
+
+Text = tuple[int, Generated]
+"""What follows a prompt, after its index."""
+
+_T = TypeVar("_T")
 
 
 class Rank:
@@ -73,7 +83,7 @@ class Rank:
         try:
             self._model = load_model(folder, config, dtype=dtype, device=team.device, tp=team.tp)
         except LadderEvalError as error:
-            where = f"rank {team.tp.rank} on {platform.node()}: " if team.tp.rank else ""
+            where = f"rank {team.rank} on {platform.node()}: " if team.rank else ""
             problem = type(error)(f"{where}{error}")
         for found in team.gather(problem):
             if found is not None:
@@ -93,13 +103,20 @@ class Rank:
         if self._team.device.type == "cuda":
             torch.cuda.empty_cache()  # or others would find it taken
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
-        """Score a batch with the loaded model.
+    def score(self, shares: Sequence[Sequence[Batch]]) -> list[dict[int, LogLikelihood]]:
+        """Score batches with the loaded model.
+
+        Args:
+            shares: Those of each replica.
+
+        Returns:
+            The answers to each batch, replica after replica.
 
         Raises:
-            NotFiniteError: if the model gives NaN or infinity.
+            NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        return self._scorer("", self._loaded()).score(batch)
+        own, scorer = shares[self._team.replica], self._scorer("", self._loaded())
+        return self._of_all_replicas(lambda: [scorer.score(batch) for batch in own])
 
     def kind(self) -> str:
         """What the pace of the loaded model depends on, in words."""
@@ -112,14 +129,47 @@ class Rank:
         )
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
-    ) -> list[Generated]:
-        """Continue prompts with the loaded model; rank 0 alone knows the stops and the texts.
+        self,
+        requests: Sequence[GenerationRequest],
+        stops: Sequence[Stop] = (),
+        *,
+        batch_size: int,
+    ) -> Iterator[Text]:
+        """Continue prompts with the loaded model, as `generation.generate`.
+
+        The first rank alone knows the stops and the texts, and computes on when the next text is
+        asked for; the others go along.
+        """
+        texts = generate(self._loaded(), requests, stops, batch_size=batch_size)
+        return texts if self._team.tp.rank == 0 else iter(tuple(texts))
+
+    def generate_shares(self, shares: Sequence[Sequence[Prompt]], *, batch_size: int) -> list[Text]:
+        """Continue prompts, of which each replica has its share.
+
+        Args:
+            shares: For each replica indexes, prompts, and what else ends their texts.
+            batch_size: Texts that a replica writes at a time.
+
+        Returns:
+            Indexes and texts, on rank 0.
 
         Raises:
-            NotFiniteError: if the model gives NaN or infinity.
+            NotFiniteError: on all ranks, if the model gives NaN or infinity.
         """
-        return generate_batch(self._loaded(), requests, stops)
+        own = shares[self._team.replica]
+
+        def texts() -> list[Text]:
+            if not own:
+                return []
+            places, requests, stops = zip(*own, strict=True)
+            ends = stops if self._team.tp.rank == 0 else ()
+            try:
+                found = self.generate(requests, ends, batch_size=batch_size)
+                return [(places[index], text) for index, text in found]
+            except NotFiniteError as error:
+                raise NotFiniteError(places[error.request], error.value) from None
+
+        return self._of_all_replicas(texts)
 
     def arrange(
         self,
@@ -255,6 +305,25 @@ class Rank:
         own = None if before is None or now is None else now - before
         return total(self._team.gather((self._energy.gpu, own)))
 
+    def _of_all_replicas(self, compute: Callable[[], list[_T]]) -> list[_T]:
+        """What every replica has computed of its share, one after the other.
+
+        Raises:
+            LadderEvalError, NotFiniteError: on all ranks, if a replica has met one; the first's.
+        """
+        if self._team.replicas == 1:
+            return compute()
+        found: list[_T] | LadderEvalError | NotFiniteError
+        try:
+            found = compute()
+        except (LadderEvalError, NotFiniteError) as error:
+            found = error
+        firsts = self._team.gather(found)[:: self._team.tp.size]
+        for each in firsts:
+            if isinstance(each, Exception):
+                raise each
+        return list(chain(*firsts))
+
     def _loaded(self) -> Transformer:
         if self._model is None:
             raise RuntimeError("no model is loaded")
@@ -348,10 +417,15 @@ class Driver:
         speed: float = self._everywhere("matmul_flops_per_second")
         return speed
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
-        """As `Rank.score`."""
-        answers: dict[int, LogLikelihood] = self._everywhere("score", batch)
-        return answers
+    def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+        """Batches and their answers, as soon as they are there; replicas share the batches.
+
+        Raises:
+            NotFiniteError: if the model gives NaN or infinity.
+        """
+        for step in steps([batch.tokens for batch in batches], self.team.replicas):
+            shares = [[batches[place] for place in places] for places in step]
+            yield from zip(chain(*shares), self._everywhere("score", shares), strict=True)
 
     def batch_tokens(self) -> int:
         """Tokens that a batch should have with the loaded model; tried once on each machine."""
@@ -368,16 +442,27 @@ class Driver:
         batch, seconds = made_up_batch(tokens), list[float]()
         for _ in range(2):
             start = perf_counter()
-            self.score(batch)
+            list(self.score([batch]))
             seconds.append(perf_counter() - start)
         return min(seconds)
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
-        """As `Rank.generate`."""
-        self.team.send(("generate", (requests,), {}))
-        return self._own.generate(requests, stops)
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[Text]:
+        """As `Rank.generate`; nothing else can be asked for before the last text is taken.
+
+        Replicas share the prompts, and have their texts when all have finished those of a step.
+        """
+        if self.team.replicas == 1:
+            self.team.send(("generate", (requests,), {"batch_size": batch_size}))
+            yield from self._own.generate(requests, stops, batch_size=batch_size)
+            return
+        prompts = list(zip(range(len(requests)), requests, stops, strict=True))
+        pieces = [prompts[at : at + batch_size] for at in range(0, len(prompts), batch_size)]
+        costs = [sum(len(r.prompt) + r.max_gen_toks for _, r, _ in piece) for piece in pieces]
+        for step in steps(costs, self.team.replicas):
+            shares = [list(chain(*pieces[part.start : part.stop])) for part in step]
+            yield from self._everywhere("generate_shares", shares, batch_size=batch_size)
 
     def peak_memory(self) -> list[int]:
         """As `Rank.peak_memory`."""

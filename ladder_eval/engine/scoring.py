@@ -5,7 +5,7 @@ gathered: four numbers a target and rank are enough.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,29 +49,34 @@ class NotFiniteError(ArithmeticError):
         self.request = request
         self.value = value
 
+    def __reduce__(self) -> tuple[type["NotFiniteError"], tuple[int, float]]:
+        """What pickle makes it of again, on another rank."""
+        return type(self), (self.request, self.value)
+
 
 def score(
-    answer: Callable[[Batch], dict[int, LogLikelihood]],
-    batch: Batch,
+    answer: Callable[[Sequence[Batch]], Iterable[tuple[Batch, dict[int, LogLikelihood]]]],
+    batches: Sequence[Batch],
     requests: Sequence[ScoringRequest],
-) -> dict[int, LogLikelihood]:
-    """Log-likelihoods of a batch's requests.
+) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+    """Batches and the log-likelihoods of their requests, as they come.
 
     Args:
-        answer: Computes them, such as `BatchScorer.score`.
-        batch: A batch of a plan of the requests.
+        answer: Computes them, such as `BatchScorer.scored`.
+        batches: Those of a plan of the requests.
         requests: The requests.
 
     Raises:
         NotFiniteError: with the first request for which the model alone gives NaN or infinity.
     """
     try:
-        return answer(batch)
-    except NotFiniteError:
+        yield from answer(batches)
+    except NotFiniteError as error:
         # What is masked spoils what can't look at it, if it is NaN: alone, each answers for itself.
-        for index in sorted(batch.requests):
-            for alone in plan(requests, _ALONE, {index}):
-                answer(alone)
+        together = next(b.requests for b in batches if error.request in b.requests)
+        for index in sorted(together):
+            for _ in answer(plan(requests, _ALONE, {index})):
+                pass
         raise
 
 
@@ -101,6 +106,12 @@ class BatchScorer:
         predicted_by, targets = rows.predicted_by.to(device), rows.targets.to(device)
         logprobs, greedy = _target_logprobs(model, sources, predicted_by, targets)
         return _by_request(rows.requests, logprobs.cpu(), greedy.cpu())
+
+    def scored(
+        self, batches: Iterable[Batch]
+    ) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+        """Batches and their log-likelihoods, one after the other."""
+        return ((batch, self.score(batch)) for batch in batches)
 
     def forget(self) -> None:
         """Give the memory of the kept prefix back."""

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -134,7 +134,10 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         bos = self.tokenizer.bos_token_id
         return self.eot_token_id if bos is None else int(bos)
 
-    def spot_check(self, answer: Callable[[Batch], dict[int, LogLikelihood]]) -> float | None:
+    def spot_check(
+        self,
+        answer: Callable[[Sequence[Batch]], Iterable[tuple[Batch, dict[int, LogLikelihood]]]],
+    ) -> float | None:
         """Largest difference of a few log-likelihoods from another computation's.
 
         Only of those that have been computed here; None if all were found in the log.

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from ladder_eval.engine.batching import Batch, ScoringRequest
 from ladder_eval.engine.budget import LEAST_TOKENS
-from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
+from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
 from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score
 from ladder_eval.errors import CheckpointError, ScoringError
@@ -35,16 +35,16 @@ Asked_contra = TypeVar("Asked_contra", contravariant=True)
 class Engine(Protocol):
     """What computes answers: a loaded model on all its ranks."""
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
-        """Log-likelihoods of a batch."""
+    def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+        """Batches and their log-likelihoods, in the order in which they are computed."""
 
     def batch_tokens(self) -> int:
         """How many tokens a batch should have."""
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
-        """What follows the prompts of a batch."""
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[tuple[int, Generated]]:
+        """What follows prompts, by their index, each as soon as it is over."""
 
 
 class Progress(Protocol):
@@ -145,10 +145,9 @@ class Scoring:
     def _computed(
         self, engine: Engine, batches: Sequence[Batch], requests: Sequence[ScoringRequest]
     ) -> Iterator[Computed]:
-        for batch in batches:
+        for batch, scored in score(engine.score, batches, requests):
             answers: dict[int, Answer] = {
-                index: [found.logprob, found.is_greedy]
-                for index, found in score(engine.score, batch, requests).items()
+                index: [found.logprob, found.is_greedy] for index, found in scored.items()
             }
             yield Computed(answers, batch.tokens, batch.tokens, _record(batch))
 
@@ -204,20 +203,23 @@ class Generating:
         indexes, asked = list(requests), list(requests.values())
         prompts = [request.prompt for request in asked]
         stops = [request.end.watch() for request in asked]
-        for batch in generate(engine.generate, prompts, stops, batch_size=self.batch_size):
-            answers: dict[int, Answer] = {
-                indexes[i]: [asked[i].end.cut(text.tokens), len(text.tokens), text.ended_by]
-                for i, text in batch.answers.items()
-            }
-            # The EOS token that ended a text was computed as well.
-            written = tuple(
-                WrittenText(
-                    len(asked[i].prompt.prompt), len(text.tokens) + (text.ended_by == "eos")
-                )
-                for i, text in batch.answers.items()
-            )
-            cost = sum(_most(asked[i]) for i in batch.answers)
-            yield Computed(answers, batch.tokens, cost, RecordedBatch(written=written))
+        try:
+            for i, text in engine.generate(prompts, stops, batch_size=self.batch_size):
+                yield _computed(indexes[i], asked[i], text)
+        except NotFiniteError as error:
+            raise NotFiniteError(indexes[error.request], error.value) from None
+
+
+def _computed(index: int, request: TextRequest, text: Generated) -> Computed:
+    prompt_len, tokens = len(request.prompt.prompt), len(text.tokens)
+    # The EOS token that ended a text was computed as well.
+    written = WrittenText(prompt_len, tokens + (text.ended_by == "eos"))
+    return Computed(
+        answers={index: [request.end.cut(text.tokens), tokens, text.ended_by]},
+        tokens=prompt_len + tokens,
+        cost=_most(request),
+        record=RecordedBatch(written=(written,)),
+    )
 
 
 def _most(request: TextRequest) -> int:
@@ -228,8 +230,8 @@ def _most(request: TextRequest) -> int:
 class AnswerBook:
     """The answers of one model.
 
-    Every batch's answers are in the log before the next batch is computed, and what is in the log
-    is never computed again. The model is loaded when the first request needs it.
+    Every answer is in the log before anything else is computed, and what is in the log is never
+    computed again. The model is loaded when the first request needs it.
 
     Args:
         identity: What makes this model's answers its own: weights, configuration, dtype.

@@ -178,10 +178,10 @@ class _Group:
             self._driver = Driver(self._stack.enter_context(execution.team()))
             self._driver.load(arm.folder, arm.model.config, execution.torch_dtype)
 
-    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
+    def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
         """As `Driver.score`."""
         with self._all_or_none():
-            return self._driver.score(batch)
+            yield from self._driver.score(batches)
 
     def batch_tokens(self) -> int:
         """As `Driver.batch_tokens`."""
@@ -189,11 +189,11 @@ class _Group:
             return self._driver.batch_tokens()
 
     def generate(
-        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
-    ) -> list[Generated]:
+        self, requests: Sequence[GenerationRequest], stops: Sequence[Stop], *, batch_size: int
+    ) -> Iterator[tuple[int, Generated]]:
         """As `Driver.generate`."""
         with self._all_or_none():
-            return self._driver.generate(requests, stops)
+            yield from self._driver.generate(requests, stops, batch_size=batch_size)
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lm_eval.models.utils import normalize_gen_kwargs
@@ -124,30 +125,31 @@ class TextEnd:
         self._window = max(map(len, (*self.until, think_end)), default=0) + _CONTEXT
 
     def watch(self) -> Stop:
-        """What says of one growing text whether it is over, from its last tokens alone."""
-        if not self.until:
-            return lambda tokens: False
-        tail, thinking = _Tail(self._text, self._window), bool(self.think_end)
+        """What says of one growing text whether it is over, from its last tokens alone.
 
-        def is_over(tokens: Sequence[int]) -> bool:
-            nonlocal thinking
-            if tokens[-1] == self._think_token:
-                thinking = False
-            if tokens[-1] in self._hidden:
-                return tokens[-1] in self._stop_tokens and not thinking
-            text = tail.add(tokens[-1])
-            if thinking and self._think_token is None and self.think_end in text:
-                thinking = False
-            if thinking or not any(end in text for end in self.until):
-                return False
-            return self._first_end(self._answer(tokens)) is not None  # the tail may be a thought
-
-        return is_over
+        It can be pickled, for another process to ask.
+        """
+        tail = _Tail(self._text, self._window)
+        return partial(self._is_over, _Growing(tail=tail, thinking=bool(self.think_end)))
 
     def cut(self, tokens: Sequence[int]) -> str:
         """The answer in a text: after the thoughts, before the first of the strings."""
         answer = self._answer(tokens)
         return answer[: self._first_end(answer)]
+
+    def _is_over(self, text: "_Growing", tokens: Sequence[int]) -> bool:
+        if not self.until:
+            return False
+        if tokens[-1] == self._think_token:
+            text.thinking = False
+        if tokens[-1] in self._hidden:
+            return tokens[-1] in self._stop_tokens and not text.thinking
+        end = text.tail.add(tokens[-1])
+        if text.thinking and self._think_token is None and self.think_end in end:
+            text.thinking = False
+        if text.thinking or not any(string in end for string in self.until):
+            return False
+        return self._first_end(self._answer(tokens)) is not None  # the tail may be a thought
 
     def _answer(self, tokens: Sequence[int]) -> str:
         if not self.think_end:
@@ -169,6 +171,14 @@ class TextEnd:
     def _text(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
         return text
+
+
+@dataclass(kw_only=True, slots=True)
+class _Growing:
+    """What is kept of a text while it grows: its end, and whether that is a thought."""
+
+    tail: "_Tail"
+    thinking: bool
 
 
 class _Tail:

@@ -38,12 +38,8 @@ class LayerCache:
         return self.filled()
 
     def filled(self) -> tuple[Tensor, Tensor]:
-        """Keys and values of all filled columns, both [batch, kv_heads/tp, length, head_dim]."""
+        """Keys and values of all filled columns, [batch, kv_heads/tp, length, head_dim]."""
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
-
-    def keep(self, rows: Tensor) -> None:
-        """Forget all rows but these, [kept]."""
-        self._keys, self._values = self._keys[rows], self._values[rows]
 
     def reserve(self, columns: int) -> None:
         """Make room for so many more columns, by half more than there was if it is too small."""
@@ -71,11 +67,6 @@ class KeyValueCache:
             LayerCache(*(torch.ones(shape, dtype=like.dtype, device=like.device) for _ in "kv"))
             for _ in range(layers)
         ]
-
-    def keep(self, rows: Tensor) -> None:
-        """Forget all rows but these, [kept]."""
-        for layer in self.layers:
-            layer.keep(rows)
 
     def reserve(self, columns: int) -> None:
         """Make room for so many more columns where there isn't."""

@@ -18,6 +18,7 @@ from ladder_eval.models.parallel import ParallelBlock
 from ladder_eval.models.parallel_layers import ColumnParallelLinear, VocabParallelEmbedding
 from ladder_eval.models.residual import ResidualStream
 from ladder_eval.models.rows import PackedRows, RowLayout
+from ladder_eval.models.slots import SlotCache
 from ladder_eval.models.standard import StandardBlock
 
 
@@ -76,8 +77,7 @@ class Transformer(nn.Module):
 
     def new_cache(self, batch_size: int, capacity: int) -> KeyValueCache:
         """Room for this rank's keys and values of so many rows and tokens a row."""
-        kv_heads, width = len(self._share.kv_heads), self.config.head_dim
-        shape = (batch_size, kv_heads, capacity, width)
+        shape = self._cache_shape(batch_size, capacity)
         return KeyValueCache(len(self.layers), shape, like=self.embed_tokens.weight)
 
     def packed_rows(self, layout: RowLayout, prefix: KeyValueCache | None) -> PackedRows:
@@ -89,6 +89,13 @@ class Transformer(nn.Module):
             layers=len(self.layers),
             groups=len(self._share.query_heads) // len(self._share.kv_heads),
         )
+    def new_slots(self, slots: int, capacity: int) -> SlotCache:
+        """As `new_cache`, for rows that come and go by themselves."""
+        shape = self._cache_shape(slots, capacity)
+        return SlotCache(len(self.layers), shape, like=self.embed_tokens.weight)
+
+    def _cache_shape(self, rows: int, capacity: int) -> tuple[int, int, int, int]:
+        return rows, len(self._share.kv_heads), capacity, self.config.head_dim
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits in float32 of this rank's vocabulary, [..., vocab/tp].

@@ -95,13 +95,15 @@ def made_words(model: ModelRecord) -> str:
 
 def tensor_parallel(model: ModelRecord) -> str:
     """How a model was divided among ranks, such as "tp_size 2 by gloo, heads 6:3 and ..."."""
+    replicas = f"dp_size {model.dp_size}, " if model.dp_size > 1 else ""
     if model.tp_size is None or model.tp_size == 1:
-        return f"tp_size {model.tp_size or UNKNOWN}"
+        return f"{replicas}tp_size {model.tp_size or UNKNOWN}"
     heads, kv_heads = (
         ":".join(map(str, n)) for n in (model.heads_per_rank, model.kv_heads_per_rank)
     )
     text = (
-        f"tp_size {model.tp_size} by {model.tp_backend}, heads {heads}, key-value heads {kv_heads}"
+        f"{replicas}tp_size {model.tp_size} by {model.tp_backend}, heads {heads}, "
+        f"key-value heads {kv_heads}"
     )
     if model.weight_bytes_per_rank:
         text += f", weights {memory(model.weight_bytes_per_rank)}"

@@ -4,9 +4,9 @@ A run keeps a record a batch beside its answers, so that the same work can be ti
 those that a killed run had computed as well as those with which it went on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 from ladder_eval.errors import RecordError, brief
@@ -18,6 +18,7 @@ __all__ = [
     "ScoredRow",
     "WrittenText",
     "batch_key",
+    "grouped",
     "recorded_batches",
 ]
 
@@ -116,6 +117,17 @@ class RecordedBatch:
                 _PREFIX: [[piece.digest, piece.tokens] for piece in self.prefix],
             }
         return {_WRITTEN: [[text.prompt_len, text.output_len] for text in self.written]}
+
+
+def grouped(batches: Iterable[RecordedBatch], texts: int) -> Iterator[RecordedBatch]:
+    """Batches in which texts that were recorded one by one are together, so many at a time."""
+    for is_written, own in groupby(batches, key=lambda batch: bool(batch.written)):
+        if not is_written:
+            yield from own
+            continue
+        each = [text for batch in own for text in batch.written]
+        for start in range(0, len(each), texts):
+            yield RecordedBatch(written=tuple(each[start : start + texts]))
 
 
 def batch_key(keys: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 # Since then fields were only added, with a default that says what was true without them.
@@ -106,7 +106,8 @@ class ModelRecord:
         tp_backend: What carried its all-reduces: none, gloo or nccl.
         heads_per_rank: Query heads of each rank.
         kv_heads_per_rank: Key-value heads of each rank; one that several read counts for each.
-        weight_bytes_per_rank: Size of each rank's weights; empty if no model was loaded.
+        weight_bytes_per_rank: Size of each rank's weights, group after group; empty if no model was
+            loaded.
         tp_check: Largest difference of 32 log-likelihoods from tp_size 1; None if unchecked.
         batch_size: Rows scored together.
         prompts: In which form questions were asked, such as "as plain text".
@@ -118,6 +119,7 @@ class ModelRecord:
         scored_tokens: Tokens that this run computed.
         scoring_seconds: Wall time of the computation alone.
         origin: Where imported results came from, in words; "" where they were made here.
+        dp_size: Number of tensor-parallel groups that answered at the same time.
     """
 
     name: str
@@ -148,6 +150,7 @@ class ModelRecord:
     scored_tokens: int
     scoring_seconds: float
     origin: str = ""
+    dp_size: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""A driver that scores one batch again and again: FOLDER TP_SIZE STEPS PAUSE."""
+"""A driver that scores one batch again and again: FOLDER TP_SIZE REPLICAS STEPS PAUSE."""
 
 import os
 import sys
@@ -20,15 +20,15 @@ def say(word):
     print(word, flush=True)  # noqa: T201
 
 
-def main(folder, tp_size, steps, pause):
+def main(folder, tp_size, replicas, steps, pause):
     (batch,) = batches(pack([ScoringRequest((1, 2, 3), (4, 5))]), 1)
-    with drive(tp_size, torch.device("cpu"), worker="unruly_worker") as team:
+    with drive(tp_size, torch.device("cpu"), "unruly_worker", replicas) as team:
         if os.environ.get("UNRULY") == "impatient":
             be_patient_no_longer()
         driver = Driver(team)
         driver.load(folder, read_config(folder), torch.float32)
         for step in range(steps):
-            driver.score(batch)
+            list(driver.score([batch] * replicas))
             say(f"step {step + 1}")
             time.sleep(pause)
     say("done")
@@ -38,7 +38,7 @@ if __name__ == "__main__":
     say("started")
     watch.STALE_SECONDS = float(os.environ["STALE"])
     try:
-        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+        main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), float(sys.argv[5]))
     except WorkerError as error:
         say(f"WorkerError: {error}")
         sys.exit(error.exit_code)

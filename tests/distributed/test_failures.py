@@ -33,11 +33,14 @@ def is_alive(pid):
 class Group:
     """A driver in a process of its own, and its workers."""
 
-    def __init__(self, folder, pids, unruly, *, tp_size=2, steps=MANY, pause=0.05, stale=10):
+    def __init__(
+        self, folder, pids, unruly, *, tp_size=2, replicas=1, steps=MANY, pause=0.05, stale=10
+    ):
         self._pids = pids
-        self._size = tp_size
+        self._size = tp_size * replicas
+        numbers = (tp_size, replicas, steps, pause)
         self.process = subprocess.Popen(
-            [sys.executable, HERE / "group_driver.py", *map(str, (folder, tp_size, steps, pause))],
+            [sys.executable, HERE / "group_driver.py", folder, *map(str, numbers)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -110,6 +113,12 @@ def test_a_process_without_the_secret_is_not_admitted(start):
 
 def test_an_exception_in_a_worker_is_raised_by_the_driver(start):
     group = start("fail")
+REPLICA = {"tp_size": 1, "replicas": 2}  # rank 1 is the second replica
+
+
+@pytest.mark.parametrize("shape", [{}, REPLICA], ids=str)
+def test_an_exception_in_a_worker_is_raised_by_the_driver(start, shape):
+    group = start("fail", **shape)
     group.wait_for("step 2")
     out, err, code = group.end()
     assert out == "WorkerError: rank 1: ArithmeticError: the third batch is too much\n"
@@ -142,6 +151,16 @@ def test_a_worker_that_never_starts_is_told_by_the_driver(start):
     out, err, code = group.end()
     assert "rank 1" in out.replace("started", "") + err
     assert "a library is missing" in err
+    assert code == 1
+
+
+def test_a_replica_that_is_killed_is_told_by_the_driver(start):
+    group = start(**REPLICA)
+    group.wait_for("step 2")
+    (worker,) = group.workers()
+    os.kill(worker, signal.SIGKILL)
+    out, err, code = group.end()
+    assert "rank 1 was killed by signal 9" in out + err
     assert code == 1
 
 

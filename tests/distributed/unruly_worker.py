@@ -15,10 +15,10 @@ def on_third_call(act):
 
     real, calls = Rank.score, iter(range(100))
 
-    def score(self, batch):
+    def score(self, shares):
         if next(calls) == 2:
             act()
-        return real(self, batch)
+        return real(self, shares)
 
     Rank.score = score
 

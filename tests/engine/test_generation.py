@@ -1,4 +1,4 @@
-"""Batches of prompts of any lengths: each text is what transformers makes of it alone."""
+"""Prompts of any lengths side by side: each text is what transformers makes of it alone."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from ladder_eval.distributed.tensor_parallel import ALONE
 from ladder_eval.engine import generation
-from ladder_eval.engine.generation import GenerationRequest, generate, generate_batch
+from ladder_eval.engine.generation import GenerationRequest, generate
 from ladder_eval.engine.sampling import Sampling
 from ladder_eval.engine.scoring import NotFiniteError
 from ladder_eval.models.checkpoint import load_model, read_config
@@ -87,17 +87,10 @@ def load(folder, tp=ALONE):
 
 
 def run(model, requests, stops=None, batch_size=8):
-    """All texts in the order of the requests."""
-    stops = stops or [never] * len(requests)
-    found = {}
-    for batch in generate(
-        lambda asked, ends: generate_batch(model, asked, ends),
-        requests,
-        stops,
-        batch_size=batch_size,
-    ):
-        found |= batch.answers
-    return [found[i] for i in range(len(requests))]
+    """All texts in the order of the requests, on rank 0; none on the others."""
+    stops = (stops or [never] * len(requests)) if model.tp.rank == 0 else ()
+    found = dict(generate(model, requests, stops, batch_size=batch_size))
+    return [found[i] for i in range(len(requests))] if model.tp.rank == 0 else list(found)
 
 
 def tokens(texts):
@@ -111,16 +104,13 @@ def test_greedy_texts_are_those_of_transformers_in_any_batch(model, expected, ba
     assert {text.ended_by for text in found} == {"length"}
 
 
-@pytest.mark.parametrize("tp_size", [2, 4])
+@pytest.mark.parametrize("tp_size", [2, 3, 4])
 @pytest.mark.parametrize("sampling", [Sampling(), WARM], ids=["greedy", "sampled"])
 def test_ranks_generate_what_one_does(folder, model, tp_size, sampling):
     alone = run(model, ask(sampling=sampling))
 
     def work(tp):
-        return generate_batch(load(folder, tp), ask(sampling=sampling), stops(tp))
-
-    def stops(tp):
-        return [never] * len(LENGTHS) if tp.rank == 0 else []
+        return run(load(folder, tp), ask(sampling=sampling), batch_size=4)
 
     first, *others = on_ranks(tp_size, work)
     assert tokens(first) == tokens(alone)
@@ -159,53 +149,9 @@ def test_stops_are_asked_after_each_token_and_end_their_own_text_alone(model, ex
     assert found[1].ended_by == "stop"
 
 
-def test_a_batch_is_over_with_its_last_text(model, expected):
-    forwards = []
-    hook = model.register_forward_pre_hook(lambda *_: forwards.append(1))
-    requests = [replace(request, max_gen_toks=n) for n, request in enumerate(ask()[:3], 1)]
-    found = run(model, requests)
-    hook.remove()
-    assert tokens(found) == [text[:n] for n, text in enumerate(expected[:3], 1)]
-    assert len(forwards) == 3  # the prompts, and one for the second and third token each
-
-
-def test_texts_that_are_over_leave_their_batch(folder, model, expected, monkeypatch):
-    """Texts of 2, 2, 4, 4, 9 and 30 tokens: rows leave when at least half of them are over."""
-    counts = (2, 4, 30, 2, 9, 4)
-    requests = [replace(r, max_gen_toks=n) for r, n in zip(ask(), counts, strict=True)]
-    wanted = [text[:n] for text, n in zip(expected, counts, strict=True)]
-    rows, choose = [], generation._Rows.choose
-
-    def counted(self, hidden):
-        rows.append(len(hidden))
-        return choose(self, hidden)
-
-    monkeypatch.setattr(generation._Rows, "choose", counted)
-    assert tokens(run(model, requests)) == wanted
-    # Two of six are too few to leave; four leave after the fourth token, then one of two.
-    assert rows == [6] * 4 + [2] * 5 + [1] * 21
-    first, other = on_ranks(
-        2, lambda tp: generate_batch(load(folder, tp), requests, [] if tp.rank else [never] * 6)
-    )
-    assert (tokens(first), other) == (wanted, [])
-
-
 def test_a_cache_that_has_become_too_small_grows(model, expected, monkeypatch):
     monkeypatch.setattr(generation, "_FIRST_ROOM", 1)
-    assert tokens(run(model, ask()[2:3])) == expected[2:3]  # 17 columns grow to 27, 40, 60
-
-
-def test_the_longest_come_first_and_like_lengths_together():
-    """So that too little memory shows at once, and rows don't wait for their neighbours."""
-    asked = [GenerationRequest((1,) * n, room) for n, room in [(2, 9), (5, 9), (9, 3), (3, 9)]]
-    batches = []
-
-    def answer(requests, stops):
-        batches.append([(len(r.prompt), r.max_gen_toks) for r in requests])
-        return [generation.Generated((), "eos")] * len(requests)
-
-    list(generate(answer, asked, [never] * 4, batch_size=2))
-    assert batches == [[(5, 9), (3, 9)], [(2, 9), (9, 3)]]
+    assert tokens(run(model, ask()[2:3])) == expected[2:3]  # 18 columns grow to 27, 40, 60
 
 
 def test_draws_depend_on_the_seed_alone(model):
@@ -262,14 +208,8 @@ def test_nan_names_the_request_on_all_ranks(folder, sampling, tp_size):
         if broken in own:
             model.embed_tokens.weight[broken - own.start] = math.nan
         with pytest.raises(NotFiniteError) as caught:
-            run_on(model, requests, tp)
+            run(model, requests, batch_size=4)
         return caught.value.request
-
-    def run_on(model, requests, tp):
-        def answer(asked, stops):
-            return generate_batch(model, asked, stops if tp.rank == 0 else ())
-
-        list(generate(answer, requests, [never] * len(requests), batch_size=4))
 
     assert on_ranks(tp_size, work) == [2] * tp_size
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from ladder_eval.engine.generation import GenerationRequest, generate, generate_batch
+from ladder_eval.engine.generation import GenerationRequest, generate
 from ladder_eval.models.checkpoint import load_model
 
 NEW = 8
@@ -76,14 +76,8 @@ def test_greedy_texts_are_those_of_transformers(smollm2, tokenizer, expected, ba
         for prompt in prompts(tokenizer)
     ]
     assert len(requests) == 20
-    answers = {}
-    for batch in generate(
-        lambda asked, stops: generate_batch(model, asked, stops),
-        requests,
-        [lambda tokens: False] * len(requests),
-        batch_size=batch_size,
-    ):
-        answers |= batch.answers
+    stops = [lambda tokens: False] * len(requests)
+    answers = dict(generate(model, requests, stops, batch_size=batch_size))
     ties = []
     for index, (tokens, gaps) in enumerate(expected):
         ours = [*answers[index].tokens, *([eos] if answers[index].ended_by == "eos" else [])]

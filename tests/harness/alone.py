@@ -1,6 +1,6 @@
 """A loaded model on one rank, as what computes answers."""
 
-from ladder_eval.engine.generation import generate_batch
+from ladder_eval.engine.generation import generate
 from ladder_eval.engine.scoring import BatchScorer
 
 
@@ -9,10 +9,10 @@ class Alone:
 
     def __init__(self, model):
         self.model = model
-        self.score = BatchScorer(model).score
+        self.score = BatchScorer(model).scored
 
     def batch_tokens(self):
         return 512
 
-    def generate(self, requests, stops):
-        return generate_batch(self.model, requests, stops)
+    def generate(self, requests, stops, *, batch_size):
+        return generate(self.model, requests, stops, batch_size=batch_size)

@@ -104,22 +104,24 @@ def test_answers_are_kept_and_taken_from_the_log(make_lm, write, tmp_path, plain
     assert again.tally.cut_texts == 4
 
 
-def test_a_batch_of_texts_is_on_disk_before_the_next_begins(make_lm, write, tmp_path):
+def test_a_text_is_on_disk_before_anything_else_is_computed(make_lm, write, tmp_path):
     on_disk = []
 
     class Slow:
-        def generate(self, requests, stops):
-            on_disk.append(len((tmp_path / "answers.jsonl").read_text().splitlines()))
-            return [Generated((40, 41), "stop")] * len(requests)
+        def generate(self, requests, stops, *, batch_size):
+            assert batch_size == 2
+            for index in range(len(requests)):
+                on_disk.append(len((tmp_path / "answers.jsonl").read_text().splitlines()))
+                yield index, Generated((40, 41), "stop")
 
     lm = make_lm(batch_size=2, load=Slow)
     assert len(write(lm, PROMPTS, max_gen_toks=20)) == len(PROMPTS)
-    assert on_disk == [0, 2, 4]
+    assert on_disk == [0, 1, 2, 3, 4, 5]
     assert lm.tally.cut_texts == 0  # a text that a string ended is whole
     progress = lm._book._progress
     most = sum(len(prompt) + 20 for prompt in PROMPTS)  # a token a byte
     assert progress.started == [most]
-    assert (len(progress.advanced), sum(progress.advanced)) == (3, most)
+    assert (len(progress.advanced), sum(progress.advanced)) == (6, most)
 
 
 @pytest.mark.parametrize(
@@ -204,9 +206,9 @@ def test_bos_comes_once(make_lm, write, bos_checkpoint, text):
     seen = []
 
     class Watched(Alone):
-        def generate(self, requests, stops):
+        def generate(self, requests, stops, *, batch_size):
             seen.extend(requests)
-            return super().generate(requests, stops)
+            return super().generate(requests, stops, batch_size=batch_size)
 
     config = read_config(bos_checkpoint)
     model = load_model(bos_checkpoint, config, dtype=torch.float32, device=torch.device("cpu"))
@@ -278,16 +280,19 @@ def test_missing_and_unfit_chat_templates_are_sentences(make_lm):
         lm.chat_template("rag")
 
 
-def test_the_lengths_of_each_batch_are_kept(make_lm, write, tmp_path, plain):
+def test_lengths_are_kept_of_as_many_texts_as_are_written_at_a_time(
+    make_lm, write, tmp_path, plain
+):
     with RequestLog(tmp_path / "batches.jsonl") as batches:
         lm = make_lm(batch_size=4, batches=batches)
         assert write(lm, PROMPTS, max_gen_toks=20) == plain
         assert write(lm, PROMPTS, max_gen_toks=20) == plain  # nothing is computed again
     lines = (tmp_path / "batches.jsonl").read_text().splitlines()
     four, two = recorded_batches(map(json.loads, lines))
-    prompts = sorted((len(lm.tok_encode(prompt)) for prompt in PROMPTS), reverse=True)
-    assert [text.prompt_len for text in (*four.written, *two.written)] == prompts
+    prompts = sorted(len(lm.tok_encode(prompt)) for prompt in PROMPTS)
+    assert sorted(text.prompt_len for text in (*four.written, *two.written)) == prompts
     # Of the texts above, one was ended at once and one after 11 tokens; the EOS was computed, too.
-    lengths = sorted(text.output_len for text in (*four.written, *two.written))
-    assert lengths == [1, 12, 20, 20, 20, 20]
+    # They stand in the order in which they ended.
+    assert [text.output_len for text in four.written] == [1, 12, 20, 20]
+    assert [text.output_len for text in two.written] == [20, 20]
     assert (len(four.written), len(two.written)) == (4, 2)

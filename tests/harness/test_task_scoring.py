@@ -119,8 +119,9 @@ class Scripted:
     def __init__(self, tokenizer, texts):
         self.tokenizer, self.texts = tokenizer, texts
 
-    def generate(self, requests, stops):
-        return [self._write(*each) for each in zip(requests, stops, strict=True)]
+    def generate(self, requests, stops, *, batch_size):
+        for index, each in enumerate(zip(requests, stops, strict=True)):
+            yield index, self._write(*each)
 
     def _write(self, request, is_over):
         asked = self.tokenizer.decode(request.prompt)

@@ -171,8 +171,8 @@ def change(result, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 5; use"),
-        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 5; use"),
+        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 6; use"),
+        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 6; use"),
         (["schema_version"], True, "schema version True"),
         (["schema_version"], ..., "no schema_version"),
         (["seed"], ..., "result lacks seed"),
@@ -250,3 +250,11 @@ def test_version_4_had_no_emulated_speed(result):
     old = from_json(json.dumps(data))
     assert (old.schema_version, old.speed) == (4, (record,))
     assert (record.kind, record.emulation) == ("measured", None)
+
+
+def test_a_result_from_before_there_were_replicas_has_one(result):
+    data = json.loads(to_json(result))
+    data["schema_version"] = 5
+    del data["models"][0]["dp_size"]
+    (model,) = from_json(json.dumps(data)).models
+    assert model.dp_size == 1
