@@ -17,7 +17,7 @@ from ladder_eval.models.cache import KeyValueCache
 
 # Slots whose newest tokens are attended for at once, up to the longest of them: the more, the
 # fewer calls, and the more columns that a short row reads in vain beside a long one.
-_TOGETHER = 8
+_TOGETHER = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +52,7 @@ class _Singles:
         rows: Places of their slots in the range, [rows].
         columns: Columns of the longest.
         visible: Columns that each slot of the range holds, [range, 1, 1, columns].
-        prefixes: Of each prefix, its name and the rows that it precedes, each [its rows].
+        prefixes: Of each prefix, its name and the places in the range that it precedes.
     """
 
     slots: slice
@@ -60,7 +60,7 @@ class _Singles:
     rows: Tensor
     columns: int
     visible: Tensor
-    prefixes: tuple[tuple[int, Tensor], ...]
+    prefixes: tuple[tuple[int, Tensor | slice], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,7 +161,7 @@ class SlotLayer:
         parts = _Part.of(grouped, keys, values, singles.visible)
         for name, rows in singles.prefixes:
             folded = grouped[rows].transpose(0, 1).flatten(1, 2)[None]
-            before = _Part.of(folded, *self.prefixes[name], None).unfolded(len(rows))
+            before = _Part.of(folded, *self.prefixes[name], None).unfolded(len(grouped[rows]))
             parts.add(before, rows)
         return parts.mixed().to(query.dtype).reshape(query.shape)
 
@@ -201,12 +201,13 @@ class _Part:
         """Of one text's queries [1, kv_heads, rows · group, ...] those of rows."""
 
         def unfold(x: Tensor) -> Tensor:
-            return x[0].unflatten(1, (rows, -1)).transpose(0, 1)
+            parts: Tensor = x[0].unflatten(1, (rows, -1))
+            return parts.transpose(0, 1)
 
         return _Part(unfold(self.largest), unfold(self.total), unfold(self.weighted))
 
-    def add(self, other: "_Part", rows: Tensor) -> None:
-        """Add another part of some rows, [its rows]."""
+    def add(self, other: "_Part", rows: Tensor | slice) -> None:
+        """Add another part of some rows."""
         largest = torch.maximum(self.largest[rows], other.largest)
         own, theirs = (self.largest[rows] - largest).exp(), (other.largest - largest).exp()
         self.total[rows] = self.total[rows] * own + other.total * theirs
@@ -296,8 +297,12 @@ class SlotCache:
             rows=self._tensor([reading.slot - first for reading in readings]),
             columns=max(ends),
             visible=(columns < self._tensor(ends)[:, None])[:, None, None],
-            prefixes=tuple((name, self._tensor(rows)) for name, rows in names.items()),
+            prefixes=tuple((name, self._rows(rows, len(ends))) for name, rows in names.items()),
         )
+
+    def _rows(self, rows: Sequence[int], count: int) -> Tensor | slice:
+        """Rows of so many; all of them as a slice, which copies nothing."""
+        return slice(None) if len(rows) == count else self._tensor(rows)
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, device=self._device)
