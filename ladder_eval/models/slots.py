@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladder_eval.models.attention import attend
+from ladder_eval.models.attention_parts import AttentionPart
 from ladder_eval.models.cache import KeyValueCache
 
 # Slots whose newest tokens are attended for at once, up to the longest of them: the more, the
@@ -158,66 +159,14 @@ class SlotLayer:
         """
         kv_heads, width = keys.shape[1], keys.shape[3]
         grouped = query.reshape(len(query), kv_heads, -1, width) * width**-0.5
-        parts = _Part.of(grouped, keys, values, singles.visible)
+        parts = AttentionPart.of(grouped, keys, values, singles.visible)
         for name, rows in singles.prefixes:
             folded = grouped[rows].transpose(0, 1).flatten(1, 2)[None]
-            before = _Part.of(folded, *self.prefixes[name], None).unfolded(len(grouped[rows]))
+            before = AttentionPart.of(folded, *self.prefixes[name], None).unfolded(
+                len(grouped[rows])
+            )
             parts.add(before, rows)
         return parts.mixed().to(query.dtype).reshape(query.shape)
-
-
-@dataclass(slots=True)
-class _Part:
-    """Attention to a part of the columns, of which another part's can be added; float32.
-
-    Attributes:
-        largest: The largest score of each query, [rows, kv_heads, group, 1].
-        total: Sum of exp(score − largest), the same.
-        weighted: Values weighted by exp(score − largest), [rows, kv_heads, group, head_dim].
-    """
-
-    largest: Tensor
-    total: Tensor
-    weighted: Tensor
-
-    @classmethod
-    def of(cls, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None) -> "_Part":
-        """Of scaled queries, [rows, kv_heads, group, head_dim], to [rows, kv_heads, columns, ...].
-
-        Args:
-            query: The queries.
-            keys: What they are compared with.
-            values: What is mixed.
-            visible: Columns that may be looked at, [rows, 1, 1, columns]; None for all.
-        """
-        scores: Tensor = query.float() @ keys.float().mT
-        if visible is not None:
-            scores = scores.masked_fill_(~visible, -torch.inf)
-        largest = scores.amax(-1, keepdim=True)
-        weights = scores.sub_(largest).exp_()
-        return cls(largest, weights.sum(-1, keepdim=True), weights @ values.float())
-
-    def unfolded(self, rows: int) -> "_Part":
-        """Of one text's queries [1, kv_heads, rows · group, ...] those of rows."""
-
-        def unfold(x: Tensor) -> Tensor:
-            parts: Tensor = x[0].unflatten(1, (rows, -1))
-            return parts.transpose(0, 1)
-
-        return _Part(unfold(self.largest), unfold(self.total), unfold(self.weighted))
-
-    def add(self, other: "_Part", rows: Tensor | slice) -> None:
-        """Add another part of some rows."""
-        largest = torch.maximum(self.largest[rows], other.largest)
-        own, theirs = (self.largest[rows] - largest).exp(), (other.largest - largest).exp()
-        self.total[rows] = self.total[rows] * own + other.total * theirs
-        self.weighted[rows] = self.weighted[rows] * own + other.weighted * theirs
-        self.largest[rows] = largest
-
-    def mixed(self) -> Tensor:
-        """The result of attention, [rows, kv_heads, group, head_dim]."""
-        mixed: Tensor = self.weighted / self.total
-        return mixed
 
 
 class SlotCache:
