@@ -161,11 +161,10 @@ class SlotLayer:
         grouped = query.reshape(len(query), kv_heads, -1, width) * width**-0.5
         parts = AttentionPart.of(grouped, keys, values, singles.visible)
         for name, rows in singles.prefixes:
-            folded = grouped[rows].transpose(0, 1).flatten(1, 2)[None]
-            before = AttentionPart.of(folded, *self.prefixes[name], None).unfolded(
-                len(grouped[rows])
-            )
-            parts.add(before, rows)
+            asking = grouped[rows]
+            folded = asking.transpose(0, 1).flatten(1, 2)[None]
+            before = AttentionPart.of(folded, *self.prefixes[name], None)
+            parts.add(before.unfolded(len(asking)), rows)
         return parts.mixed().to(query.dtype).reshape(query.shape)
 
 
@@ -225,7 +224,8 @@ class SlotCache:
 
     def _singles(self, readings: Sequence[Reading], places: Sequence[int]) -> list[_Singles]:
         ranges: dict[int, list[tuple[int, Reading]]] = {}
-        for place, reading in zip(places, readings, strict=True):
+        pairs = zip(places, readings, strict=True)
+        for place, reading in sorted(pairs, key=lambda pair: pair[1].slot):
             if reading.count == 1:
                 ranges.setdefault(reading.slot // _TOGETHER, []).append((place, reading))
         return [self._range(members) for members in ranges.values()]
