@@ -48,9 +48,9 @@ def answer(driver, job):
 def written(driver, job):
     """Texts after prompts of which some begin alike, three at a time, each ended after its own."""
     driver.load(Path(job["folder"]), read_config(Path(job["folder"])), torch.float32)
-    prompts = [(*range(70), i) for i in range(4)] + [(7, 8, 9), (3,)]
-    requests = [GenerationRequest(prompt, 12) for prompt in prompts]
-    stops = [lambda tokens, most=i + 5: len(tokens) == most for i in range(len(prompts))]
+    prompts = [(*range(70), 1), (*range(70), 2, 3), (7, 8, 9), (3,)]
+    requests = [GenerationRequest(prompt, 8) for prompt in prompts]
+    stops = [lambda tokens, most=i + 2: len(tokens) == most for i in range(len(prompts))]
     texts = dict(driver.generate(requests, stops, batch_size=3))
     return [texts[i].tokens for i in range(len(prompts))]
 

@@ -63,7 +63,7 @@ class Rows:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("prefixes", [{}, {4: 20}, {4: 20, 9: 3}], ids=str)
 def test_each_token_looks_at_its_prefix_and_its_own_row(prefixes, seed):
-    """Forwards of any slots, with any number of new tokens each, whose slots are freed in between."""
+    """Forwards of any slots with any number of new tokens each; some are taken anew in between."""
     torch.manual_seed(seed)
     draw, slots = random.Random(seed), 20
     rows = Rows(slots, prefixes)
