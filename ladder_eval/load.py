@@ -19,6 +19,7 @@ from ladder_eval.results.load_records import (
     ReplayRecord,
     ReplayRound,
 )
+from ladder_eval.results.recorded_work import grouped
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.store import RunFolder, read_batches, read_result
 from ladder_eval.speed.load import Load, time_load

@@ -158,8 +158,8 @@ class Schedule:
 
 
 def _ordered(prompts: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> list[Row]:
-    def cost(row: Row) -> tuple[int, int]:
-        return lengths[row.request], len(row.ids)
+    def cost(row: Row) -> tuple[int, int, int]:
+        return lengths[row.request], len(row.ids), -row.request
 
     found = []
     for name, group in enumerate(groups(prompts)):

@@ -13,11 +13,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladder_eval.models.attention import attend
+from ladder_eval.models.attention_parts import AttentionPart
 from ladder_eval.models.cache import KeyValueCache
 
 # Slots whose newest tokens are attended for at once, up to the longest of them: the more, the
 # fewer calls, and the more columns that a short row reads in vain beside a long one.
-_TOGETHER = 8
+_TOGETHER = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +53,7 @@ class _Singles:
         rows: Places of their slots in the range, [rows].
         columns: Columns of the longest.
         visible: Columns that each slot of the range holds, [range, 1, 1, columns].
-        prefixes: Of each prefix, its name and the rows that it precedes, each [its rows].
+        prefixes: Of each prefix, its name and the places in the range that it precedes.
     """
 
     slots: slice
@@ -60,7 +61,7 @@ class _Singles:
     rows: Tensor
     columns: int
     visible: Tensor
-    prefixes: tuple[tuple[int, Tensor], ...]
+    prefixes: tuple[tuple[int, Tensor | slice], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,65 +159,13 @@ class SlotLayer:
         """
         kv_heads, width = keys.shape[1], keys.shape[3]
         grouped = query.reshape(len(query), kv_heads, -1, width) * width**-0.5
-        parts = _Part.of(grouped, keys, values, singles.visible)
+        parts = AttentionPart.of(grouped, keys, values, singles.visible)
         for name, rows in singles.prefixes:
-            folded = grouped[rows].transpose(0, 1).flatten(1, 2)[None]
-            before = _Part.of(folded, *self.prefixes[name], None).unfolded(len(rows))
-            parts.add(before, rows)
+            asking = grouped[rows]
+            folded = asking.transpose(0, 1).flatten(1, 2)[None]
+            before = AttentionPart.of(folded, *self.prefixes[name], None)
+            parts.add(before.unfolded(len(asking)), rows)
         return parts.mixed().to(query.dtype).reshape(query.shape)
-
-
-@dataclass(slots=True)
-class _Part:
-    """Attention to a part of the columns, of which another part's can be added; float32.
-
-    Attributes:
-        largest: The largest score of each query, [rows, kv_heads, group, 1].
-        total: Sum of exp(score − largest), the same.
-        weighted: Values weighted by exp(score − largest), [rows, kv_heads, group, head_dim].
-    """
-
-    largest: Tensor
-    total: Tensor
-    weighted: Tensor
-
-    @classmethod
-    def of(cls, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None) -> "_Part":
-        """Of scaled queries, [rows, kv_heads, group, head_dim], to [rows, kv_heads, columns, ...].
-
-        Args:
-            query: The queries.
-            keys: What they are compared with.
-            values: What is mixed.
-            visible: Columns that may be looked at, [rows, 1, 1, columns]; None for all.
-        """
-        scores: Tensor = query.float() @ keys.float().mT
-        if visible is not None:
-            scores = scores.masked_fill_(~visible, -torch.inf)
-        largest = scores.amax(-1, keepdim=True)
-        weights = scores.sub_(largest).exp_()
-        return cls(largest, weights.sum(-1, keepdim=True), weights @ values.float())
-
-    def unfolded(self, rows: int) -> "_Part":
-        """Of one text's queries [1, kv_heads, rows · group, ...] those of rows."""
-
-        def unfold(x: Tensor) -> Tensor:
-            return x[0].unflatten(1, (rows, -1)).transpose(0, 1)
-
-        return _Part(unfold(self.largest), unfold(self.total), unfold(self.weighted))
-
-    def add(self, other: "_Part", rows: Tensor) -> None:
-        """Add another part of some rows, [its rows]."""
-        largest = torch.maximum(self.largest[rows], other.largest)
-        own, theirs = (self.largest[rows] - largest).exp(), (other.largest - largest).exp()
-        self.total[rows] = self.total[rows] * own + other.total * theirs
-        self.weighted[rows] = self.weighted[rows] * own + other.weighted * theirs
-        self.largest[rows] = largest
-
-    def mixed(self) -> Tensor:
-        """The result of attention, [rows, kv_heads, group, head_dim]."""
-        mixed: Tensor = self.weighted / self.total
-        return mixed
 
 
 class SlotCache:
@@ -275,7 +224,8 @@ class SlotCache:
 
     def _singles(self, readings: Sequence[Reading], places: Sequence[int]) -> list[_Singles]:
         ranges: dict[int, list[tuple[int, Reading]]] = {}
-        for place, reading in zip(places, readings, strict=True):
+        pairs = zip(places, readings, strict=True)
+        for place, reading in sorted(pairs, key=lambda pair: pair[1].slot):
             if reading.count == 1:
                 ranges.setdefault(reading.slot // _TOGETHER, []).append((place, reading))
         return [self._range(members) for members in ranges.values()]
@@ -296,8 +246,12 @@ class SlotCache:
             rows=self._tensor([reading.slot - first for reading in readings]),
             columns=max(ends),
             visible=(columns < self._tensor(ends)[:, None])[:, None, None],
-            prefixes=tuple((name, self._tensor(rows)) for name, rows in names.items()),
+            prefixes=tuple((name, self._rows(rows, len(ends))) for name, rows in names.items()),
         )
+
+    def _rows(self, rows: Sequence[int], count: int) -> Tensor | slice:
+        """Rows of so many; all of them as a slice, which copies nothing."""
+        return slice(None) if len(rows) == count else self._tensor(rows)
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, device=self._device)

@@ -13,6 +13,7 @@ import torch
 from ladder_eval.distributed.launch import alone, drive
 from ladder_eval.engine.batching import ScoringRequest
 from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.generation import GenerationRequest
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.engine.scoring import NotFiniteError, score
 from ladder_eval.errors import CheckpointError
@@ -45,14 +46,28 @@ def answer(driver, job):
     }
 
 
+def written(driver, job):
+    """Texts after prompts of which some begin alike, three at a time, each ended after its own."""
+    driver.load(Path(job["folder"]), read_config(Path(job["folder"])), torch.float32)
+    prompts = [(*range(70), 1), (*range(70), 2, 3), (7, 8, 9), (3,)]
+    requests = [GenerationRequest(prompt, 8) for prompt in prompts]
+    stops = [lambda tokens, most=i + 2: len(tokens) == most for i in range(len(prompts))]
+    texts = dict(driver.generate(requests, stops, batch_size=3))
+    return [texts[i].tokens for i in range(len(prompts))]
+
+
 def main(jobs, sizes):
     result = {}
     for size in sizes:
         with alone(CPU) if size == 1 else drive(size, CPU, "ladder_eval.engine.worker") as team:
             driver = Driver(team)
             result[size] = {name: answer(driver, job) for name, job in jobs.items()}
-            memory = driver.peak_memory()
-            result[size]["group"] = {"backend": team.backend, "peak_memory": memory}
+            memory, texts = driver.peak_memory(), written(driver, jobs["uneven standard"])
+            result[size]["group"] = {
+                "backend": team.backend,
+                "peak_memory": memory,
+                "texts": texts,
+            }
     return result
 
 

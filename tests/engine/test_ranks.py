@@ -185,6 +185,13 @@ def test_the_backend_is_named(scored):
     assert [scored[0][size]["group"]["backend"] for size in SIZES] == ["none", "gloo", "gloo"]
 
 
+def test_any_number_of_ranks_writes_the_texts_of_one(scored):
+    texts = [scored[0][size]["group"]["texts"] for size in SIZES]
+    assert [len(text) for text in texts[0]] == [2, 3, 4, 5]
+    assert len({tuple(text) for text in texts[0]}) > 1
+    assert texts[1:] == texts[:1] * 2
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_checkpoint_that_does_not_fit_is_one_error(scored, size):
     error = scored[0][size]["misshapen"]["error"]

@@ -12,6 +12,7 @@ from lm_eval.models.huggingface import HFLM
 
 from ladder_eval.engine.generation import Generated
 from ladder_eval.errors import CheckpointError, ScoringError, UsageError
+from ladder_eval.harness.stopping import TextEnd
 from ladder_eval.models.checkpoint import load_model, read_config
 from ladder_eval.results.recorded_work import recorded_batches
 from ladder_eval.results.requests import RequestLog
@@ -122,6 +123,34 @@ def test_a_text_is_on_disk_before_anything_else_is_computed(make_lm, write, tmp_
     most = sum(len(prompt) + 20 for prompt in PROMPTS)  # a token a byte
     assert progress.started == [most]
     assert (len(progress.advanced), sum(progress.advanced)) == (6, most)
+
+
+def test_a_text_that_was_over_is_kept_when_another_ends_the_run(make_lm, write, tmp_path, plain):
+    """Two are over, after 0 and 11 tokens, when a third breaks at its 15th."""
+    lm, watch = make_lm(), TextEnd.watch
+    broken = []
+
+    def watched(self):
+        is_over = watch(self)
+
+        def asked(tokens):
+            if len(tokens) == 15:
+                broken.append(tokens)
+                raise KeyboardInterrupt
+            return is_over(tokens)
+
+        return asked
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TextEnd, "watch", watched)
+        with pytest.raises(KeyboardInterrupt):
+            write(lm, PROMPTS, max_gen_toks=20)
+    assert len(broken) == 1
+    lines = (tmp_path / "answers.jsonl").read_text().splitlines()
+    assert [json.loads(line)["answer"][1:] for line in lines] == [[0, "eos"], [11, "eos"]]
+    again = make_lm()
+    assert write(again, PROMPTS, max_gen_toks=20) == plain
+    assert (again.tally.reused_requests, again.tally.scored_requests) == (2, 4)
 
 
 @pytest.mark.parametrize(
