@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ladder_eval.distributed.shares import shares
+from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.estimate import seconds_per_token
-from ladder_eval.engine.ranks import Driver
 from ladder_eval.engine.scoring import BatchScorer
 from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM

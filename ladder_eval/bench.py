@@ -16,7 +16,7 @@ from ladder_eval.distributed.emulated import one_of
 from ladder_eval.distributed.launch import Team, place_from_environment
 from ladder_eval.distributed.shares import busiest_rank, shares
 from ladder_eval.distributed.symmetric_memory import why_unavailable
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.load import Job, jobs, time_jobs

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from ladder_eval.bench_options import DEFAULT_REQUESTS, GROUP, BenchOptions
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution
 from ladder_eval.results.load_records import (

@@ -18,7 +18,7 @@ from ladder_eval.asked import Asked, Wanted, ask, sources_of, want
 from ladder_eval.bench_options import DEFAULT_BANDWIDTH, DEFAULT_RATIO, DEFAULT_ROUNDS
 from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.shares import possible_sizes
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of
 from ladder_eval.harness.arm import Arm, arm_of

@@ -7,7 +7,7 @@ from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution
 from ladder_eval.harness.agreement import agreement_of, text_difference

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.virtual_link import why_unavailable
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.execution import Execution
 from ladder_eval.results.speed_records import (
     EMULATED,

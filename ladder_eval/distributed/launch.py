@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from ladder_eval.distributed import sealing
+from ladder_eval.distributed.children import await_end, ended, kill, killed
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
 from ladder_eval.distributed.threads import threads_of_one_in
 from ladder_eval.distributed.watch import GRACE_SECONDS, Watch
@@ -29,7 +30,6 @@ from ladder_eval.errors import UsageError, WorkerError
 _PATIENCE = timedelta(days=365)
 # Where ranks are started by hand, rank 0 may fetch a model before it comes.
 _MEETING = timedelta(minutes=30)
-_LEAVE_SECONDS = 10.0
 # Importing torch can take long where many processes read it from one disk.
 _ARRIVAL_SECONDS = 120.0
 # Where rank 0 says in the store how many replicas its processes are.
@@ -143,27 +143,10 @@ class Team:
         # Less than the grace that the watch gives before it ends the process without this answer.
         deadline = time.monotonic() + GRACE_SECONDS / 2
         while self._watch is not None and time.monotonic() < deadline:
-            if message := _killed(self._children) or self._watch.failure():
+            if message := killed(self._children) or self._watch.failure():
                 return message
             time.sleep(0.05)
-        return _ended(self._children)
-
-
-def _killed(children: Sequence[subprocess.Popen[bytes]]) -> str | None:
-    """Which worker was killed, if one was: that is a cause, whatever the others say."""
-    for rank, child in enumerate(children, start=1):
-        code = child.poll() or 0
-        if code < 0:
-            return f"rank {rank} was killed by signal {-code}"
-    return None
-
-
-def _ended(children: Sequence[subprocess.Popen[bytes]]) -> str | None:
-    """Which worker has ended before its time, and how."""
-    for rank, child in enumerate(children, start=1):
-        if child.poll():
-            return _killed(children) or f"rank {rank} ended with code {child.returncode}"
-    return None
+        return ended(self._children)
 
 
 def _is_broken_connection(error: BaseException) -> bool:
@@ -212,10 +195,10 @@ def drive(tp_size: int, device: torch.device, worker: str, replicas: int = 1) ->
                 message = team.failure() or "another rank has ended without a message"
                 raise WorkerError(message) from error
             except BaseException:
-                _kill(children)  # or leaving the group would wait for them
+                kill(children)  # or leaving the group would wait for them
                 raise
             team.send(None)
-            _await(children)
+            await_end(children)
     finally:
         for child in children:
             child.kill()
@@ -277,8 +260,8 @@ def _joined(
         connection,
         place.rank,
         place.world_size,
-        ended=lambda: _ended(children),
-        on_end=lambda: _kill(children),
+        ended=lambda: ended(children),
+        on_end=lambda: kill(children),
     )
     try:
         _arrive(store, place, children)
@@ -334,7 +317,7 @@ def _arrive(
     while missing := [
         rank for rank in range(place.world_size) if not store.check([f"arrived/{rank}"])
     ]:
-        if reason := _ended(children):
+        if reason := ended(children):
             raise WorkerError(reason)
         if children and time.monotonic() > deadline:
             raise WorkerError(f"rank {missing[0]} has not come within {_ARRIVAL_SECONDS:.0f} s")
@@ -416,17 +399,3 @@ def _start(
         )
         children.append(child)
     return children
-
-
-def _await(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Wait until workers that have been told to leave have left; only then cut their leash."""
-    for child in children:
-        try:
-            child.wait(timeout=_LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-
-
-def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.kill()

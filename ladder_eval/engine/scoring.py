@@ -107,9 +107,7 @@ class BatchScorer:
         logprobs, greedy = _target_logprobs(model, sources, predicted_by, targets)
         return _by_request(rows.requests, logprobs.cpu(), greedy.cpu())
 
-    def scored(
-        self, batches: Iterable[Batch]
-    ) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+    def scored(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
         """Batches and their log-likelihoods, one after the other."""
         return ((batch, self.score(batch)) for batch in batches)
 

@@ -146,8 +146,8 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         limits = BatchLimits(tokens=LEAST_TOKENS, rows=self._batch_size)
         differences = [
             abs(found.logprob - self._recorded(keys[index])[0])
-            for batch in plan(requests, limits)
-            for index, found in answer(batch).items()
+            for _, answers in answer(plan(requests, limits))
+            for index, found in answers.items()
         ]
         return max(differences, default=None)
 

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm

@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from ladder_eval.distributed.shares import shares
 from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
-from ladder_eval.engine.ranks import Driver
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, execution_of

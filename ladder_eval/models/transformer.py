@@ -89,6 +89,7 @@ class Transformer(nn.Module):
             layers=len(self.layers),
             groups=len(self._share.query_heads) // len(self._share.kv_heads),
         )
+
     def new_slots(self, slots: int, capacity: int) -> SlotCache:
         """As `new_cache`, for rows that come and go by themselves."""
         shape = self._cache_shape(slots, capacity)

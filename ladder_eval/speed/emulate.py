@@ -13,7 +13,7 @@ from itertools import chain, cycle, islice
 from random import Random
 
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.timing import BlockSeconds
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Workload

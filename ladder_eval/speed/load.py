@@ -9,7 +9,7 @@ import torch
 from ladder_eval.distributed.shares import shares
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.results.load import METHOD, load_rows
 from ladder_eval.results.load_records import (
     Conditions,

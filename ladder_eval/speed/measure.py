@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.timing import BlockSeconds, LayerSeconds, Timing
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Round, Trial, Workload

@@ -10,7 +10,7 @@ import torch
 from ladder_eval.distributed.emulated import NAME as EMULATED_LINK
 from ladder_eval.distributed.shares import shares
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed import BASELINE, BOUND, CANDIDATE, CONTROL, TimedArm, speed_rows
 from ladder_eval.results.speed_records import (

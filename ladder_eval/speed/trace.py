@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.driver import Driver
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import LinkRecord, SpeedRecord, Workload
 from ladder_eval.results.trace_records import ArmTrace

@@ -10,8 +10,9 @@ from unruly_worker import be_patient_no_longer
 
 from ladder_eval.distributed import watch
 from ladder_eval.distributed.launch import drive
-from ladder_eval.engine.batching import ScoringRequest, batches, pack
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.batching import ScoringRequest
+from ladder_eval.engine.driver import Driver
+from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.errors import WorkerError
 from ladder_eval.models.checkpoint import read_config
 
@@ -21,7 +22,7 @@ def say(word):
 
 
 def main(folder, tp_size, replicas, steps, pause):
-    (batch,) = batches(pack([ScoringRequest((1, 2, 3), (4, 5))]), 1)
+    (batch,) = plan([ScoringRequest((1, 2, 3), (4, 5))], BatchLimits(tokens=8, rows=1))
     with drive(tp_size, torch.device("cpu"), "unruly_worker", replicas) as team:
         if os.environ.get("UNRULY") == "impatient":
             be_patient_no_longer()

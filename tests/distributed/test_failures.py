@@ -111,8 +111,6 @@ def test_a_process_without_the_secret_is_not_admitted(start):
     assert code == 1
 
 
-def test_an_exception_in_a_worker_is_raised_by_the_driver(start):
-    group = start("fail")
 REPLICA = {"tp_size": 1, "replicas": 2}  # rank 1 is the second replica
 
 

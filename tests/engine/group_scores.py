@@ -12,9 +12,9 @@ import torch
 
 from ladder_eval.distributed.launch import alone, drive
 from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.generation import GenerationRequest
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.engine.scoring import NotFiniteError, score
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models.checkpoint import read_config
@@ -34,8 +34,9 @@ def answer(driver, job):
     try:
         sizes = driver.load(Path(job["folder"]), config, dtype)
         found = {}
-        for batch in plan(requests, BatchLimits(tokens=64, rows=4)):
-            found |= score(driver.score, batch, requests)
+        batches = plan(requests, BatchLimits(tokens=64, rows=4))
+        for _, answers in score(driver.score, batches, requests):
+            found |= answers
     except (CheckpointError, NotFiniteError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     answers = [found[i] for i in range(len(requests))]

@@ -14,8 +14,9 @@ from transformers import AutoTokenizer
 
 from ladder_eval.distributed.launch import drive
 from ladder_eval.engine.batching import ScoringRequest
+from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.generation import GenerationRequest
-from ladder_eval.engine.ranks import Driver
+from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.engine.sampling import Sampling
 from ladder_eval.engine.scoring import NotFiniteError, score
 from ladder_eval.harness.stopping import TextEnd
@@ -31,8 +32,9 @@ def scores(driver, job):
         ScoringRequest(tuple(context), tuple(target)) for context, target in job["requests"]
     ]
     found = {}
-    for batch in score(driver.score, requests, batch_size=2):
-        found |= batch.answers
+    batches = plan(requests, BatchLimits(tokens=512, rows=2))
+    for _, answers in score(driver.score, batches, requests):
+        found |= answers
     return [[found[i].logprob, found[i].is_greedy] for i in range(len(requests))]
 
 

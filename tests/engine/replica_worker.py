@@ -10,22 +10,22 @@ from ladder_eval.engine import ranks
 
 def write_down():
     """Let this process's rank write what it computes: requests by index, prompts."""
-    score_batch, real_generate = ranks.score_batch, ranks.generate
+    real_score, real_generate = ranks.BatchScorer.score, ranks.generate
 
     def seen(what):
         with Path(os.environ["SEEN"], os.environ.get("RANK", "0")).open("a") as lines:
             lines.write(f"{json.dumps(what)}\n")
 
-    def score(model, batch):
-        is_sound = model.config.tie_word_embeddings
-        seen(["score" if is_sound else "broken", sorted(set(batch.requests.tolist()))])
-        return score_batch(model, batch)
+    def score(scorer, batch):
+        is_sound = scorer._model.config.tie_word_embeddings
+        seen(["score" if is_sound else "broken", sorted(batch.requests)])
+        return real_score(scorer, batch)
 
     def generate(model, requests, stops, *, batch_size):
         seen(["generate", [request.prompt for request in requests], len(stops)])
         return real_generate(model, requests, stops, batch_size=batch_size)
 
-    ranks.score_batch, ranks.generate = score, generate
+    ranks.BatchScorer.score, ranks.generate = score, generate
 
 
 if __name__ == "__main__":
