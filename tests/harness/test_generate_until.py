@@ -14,7 +14,7 @@ from ladder_eval.engine.generation import Generated
 from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.harness.stopping import TextEnd
 from ladder_eval.models.checkpoint import load_model, read_config
-from ladder_eval.results.recorded_work import recorded_batches
+from ladder_eval.results.recorded_work import grouped, recorded_batches
 from ladder_eval.results.requests import RequestLog
 
 BOS, EOS = 256, 257
@@ -309,15 +309,13 @@ def test_missing_and_unfit_chat_templates_are_sentences(make_lm):
         lm.chat_template("rag")
 
 
-def test_lengths_are_kept_of_as_many_texts_as_are_written_at_a_time(
-    make_lm, write, tmp_path, plain
-):
+def test_the_length_of_each_text_is_kept(make_lm, write, tmp_path, plain):
     with RequestLog(tmp_path / "batches.jsonl") as batches:
         lm = make_lm(batch_size=4, batches=batches)
         assert write(lm, PROMPTS, max_gen_toks=20) == plain
         assert write(lm, PROMPTS, max_gen_toks=20) == plain  # nothing is computed again
     lines = (tmp_path / "batches.jsonl").read_text().splitlines()
-    four, two = recorded_batches(map(json.loads, lines))
+    four, two = grouped(recorded_batches(map(json.loads, lines)), 4)
     prompts = sorted(len(lm.tok_encode(prompt)) for prompt in PROMPTS)
     assert sorted(text.prompt_len for text in (*four.written, *two.written)) == prompts
     # Of the texts above, one was ended at once and one after 11 tokens; the EOS was computed, too.
