@@ -68,7 +68,7 @@ class Start:
     started_at: str
     tp_size: int
     batch_size: int
-    options: dict[str, Any]
+    options: dict[str, bool | int | str | list[int | str]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
