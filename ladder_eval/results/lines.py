@@ -1,14 +1,15 @@
 """Files of checksummed JSON lines that only grow: what was appended is there again, or is missed.
 
 Each line ends with the CRC-32 of all that stands before it. A line that doesn't agree with its own
-is never trusted, wherever it stands; lines after it are, since each has a checksum of its own. What
-is appended together counts down in `left`, so that a crash leaves all of it or none.
+is never trusted, wherever it stands. What is appended together is trusted together or not at all:
+each line says which `part` of how many it is. So what was computed together is computed together
+once more, to the same last digit. Other lines have checksums of their own and are trusted.
 """
 
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -24,24 +25,24 @@ __all__ = ["LineFile", "Lines", "Record", "parse", "read_lines", "seal", "unseal
 _log = logging.getLogger(__name__)
 
 Record: TypeAlias = Mapping[str, Any]
-"""What a line holds: a JSON object with at least one member, none of them `left` or `crc32`."""
+"""What a line holds: a JSON object with at least one member, none of them `part` or `crc32`."""
 
 _SEAL: Final = b',"crc32":"%08x"}\n'
 _SEAL_SIZE: Final = len(_SEAL % 0)
 
 
-def seal(record: Record, left: int = 0) -> bytes:
-    """A record as a line, and how many lines of the same append follow it.
+def seal(record: Record, number: int = 1, of: int = 1) -> bytes:
+    """A record as a line, and which of the lines of one append it is, counted from 1.
 
     Raises:
         TypeError: If the record isn't JSON.
     """
-    body = json.dumps({**record, "left": left}, separators=(",", ":"))[:-1].encode()
+    body = json.dumps({**record, "part": [number, of]}, separators=(",", ":"))[:-1].encode()
     return body + _SEAL % crc32(body)
 
 
 def unseal(line: bytes) -> dict[str, Any] | None:
-    """What a line holds, with `left`; None if it doesn't agree with its checksum."""
+    """What a line holds, with its `part`; None if it doesn't agree with its checksum."""
     body = line[:-_SEAL_SIZE]
     if not body or line[-_SEAL_SIZE:] != _SEAL % crc32(body):
         return None
@@ -49,7 +50,7 @@ def unseal(line: bytes) -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads(body + b"}")
     except (ValueError, RecursionError):
         return None
-    return record if type(record.get("left")) is int else None
+    return record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,21 +79,37 @@ class Lines:
 
 
 def parse(content: bytes) -> Lines:
-    """The lines of a file, those of an append that isn't whole at the end left out."""
+    """The lines of a file, those of an append that isn't whole left out."""
     lines = content.splitlines(keepends=True)
-    found = [(line, record) for line in lines if (record := unseal(line)) is not None]
-    foreign = not found and b"\n" in content
-    while found and found[-1][1]["left"]:
-        found.pop()
-    kept = b"".join(line for line, _ in found)
+    found = [(line, unseal(line)) for line in lines]
+    whole = list(_whole(found))
+    kept = b"".join(line for line, _ in whole)
     return Lines(
-        records=tuple({k: v for k, v in each.items() if k != "left"} for _, each in found),
+        records=tuple(record for _, record in whole),
         content=kept,
-        damaged=len(lines) - len(found),
+        damaged=len(lines) - len(whole),
         lost_bytes=len(content) - len(kept),
-        torn=len(lines) == len(found) + 1 and not content.endswith(b"\n"),
-        foreign=foreign,
+        torn=len(lines) == len(whole) + 1 and not content.endswith(b"\n"),
+        foreign=b"\n" in content and not any(record for _, record in found),
     )
+
+
+def _whole(
+    lines: Sequence[tuple[bytes, dict[str, Any] | None]],
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Lines with their records, of which all parts follow one another."""
+    parts: list[tuple[bytes, dict[str, Any]]] = []
+    size = 0
+    for line, record in lines:
+        number, of = record.pop("part") if record else (0, 0)
+        if number != len(parts) + 1 or (parts and of != size):
+            parts = []  # what was begun before has no end
+        if record and number == len(parts) + 1:
+            parts.append((line, record))
+            size = of
+        if parts and len(parts) == size:
+            yield from parts
+            parts = []
 
 
 def read_lines(path: Path) -> Lines:
@@ -150,8 +167,7 @@ class LineFile:
             OSError: If they can't be written; the file then holds what it held before.
             TypeError: If one of them isn't JSON.
         """
-        left = range(len(records) - 1, -1, -1)
-        lines = b"".join(map(seal, records, left))
+        lines = b"".join(seal(each, i, len(records)) for i, each in enumerate(records, 1))
         try:
             if self._file.write(lines) != len(lines):
                 raise OSError("the disk took only a part of it")

@@ -35,11 +35,11 @@ def each_alone(file):
 
 def test_a_line_ends_with_the_checksum_of_what_stands_before():
     assert crc32(CHECK[0]) == CHECK[1]
-    line = seal({"key": "x", "answer": 1}, left=2)
-    body = b'{"key":"x","answer":1,"left":2'
+    line = seal({"key": "x", "answer": 1}, 2, 3)
+    body = b'{"key":"x","answer":1,"part":[2,3]'
     assert line == body + b',"crc32":"%08x"}\n' % crc32(body)
     assert json.loads(line)["answer"] == 1
-    assert unseal(line) == {"key": "x", "answer": 1, "left": 2}
+    assert unseal(line) == {"key": "x", "answer": 1, "part": [2, 3]}
 
 
 def test_what_is_appended_is_read_back_bit_for_bit(file):
@@ -72,6 +72,20 @@ def test_a_damaged_line_in_the_middle_is_cut_out_alone_and_told(file, caplog):
         fill(file, [{"e": 5}])
     assert f"{file}: 1 torn or damaged line of {len(bad)} bytes cut out." in caplog.text
     assert file.read_bytes() == first + third + fourth + seal({"e": 5})
+
+
+@pytest.mark.parametrize("place", [2, 3, 4])
+def test_what_was_appended_together_is_lost_together(file, place):
+    fill(file, RECORDS[:2], RECORDS[1:], RECORDS[:1])
+    content = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*content[:place], b"x" + content[place], *content[place + 1 :]]))
+    found = read_lines(file)
+    assert list(found.records) == [*RECORDS[:2], RECORDS[0]]
+    assert (found.damaged, found.lost_bytes) == (3, sum(map(len, content[2:5])) + 1)
+    # A line that is missing altogether can't be seen by its own checksum.
+    del content[place]
+    file.write_bytes(b"".join(content))
+    assert list(read_lines(file).records) == [*RECORDS[:2], RECORDS[0]]
 
 
 def test_a_line_that_stands_twice_is_no_damage(file):
