@@ -50,7 +50,10 @@ def unseal(line: bytes) -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads(body + b"}")
     except (ValueError, RecursionError):
         return None
-    return record
+    match record.get("part"):
+        case [int(), int()]:
+            return record
+    return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

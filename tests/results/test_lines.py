@@ -42,6 +42,11 @@ def test_a_line_ends_with_the_checksum_of_what_stands_before():
     assert unseal(line) == {"key": "x", "answer": 1, "part": [2, 3]}
 
 
+@pytest.mark.parametrize("body", [b'{"a":1', b'{"a":1,"part":[1]', b'{"a":1,"part":1', b"[1", b"x"])
+def test_a_checksum_alone_makes_no_line(body):
+    assert unseal(body + b',"crc32":"%08x"}\n' % crc32(body)) is None
+
+
 def test_what_is_appended_is_read_back_bit_for_bit(file):
     fill(file, RECORDS[:3], RECORDS[3:])
     found = read_lines(file)
