@@ -269,7 +269,10 @@ def noting() -> None:
     from ladder_eval.__main__ import app  # noqa: PLC0415 - imports torch
     from ladder_eval.engine import ranks  # noqa: PLC0415 - imports torch
 
-    driver, file = ranks.Driver, os.open(os.environ[_BEGUN], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    driver, file = (
+        ranks.Driver,
+        os.open(os.environ[_BEGUN], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666),
+    )
     for name in ("score", "generate"):
         setattr(driver, name, noted(getattr(driver, name), file))
     app(sys.argv[2:])
