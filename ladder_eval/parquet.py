@@ -22,7 +22,7 @@ def read_parquet(file: Path) -> pa.Table:
     """
     most = most_unpacked(file.stat().st_size)
     # A thread that finds no memory would leave the others waiting.
-    with pq.ParquetFile(file, pre_buffer=False) as opened:
+    with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as opened:
         groups = map(opened.metadata.row_group, range(opened.num_row_groups))
         if max(opened.metadata.num_rows, sum(group.total_byte_size for group in groups)) > most:
             raise _too_large(most)

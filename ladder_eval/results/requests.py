@@ -120,4 +120,8 @@ def read_answers(path: Path) -> dict[str, Answer]:
 
 
 def _answers(lines: Lines) -> dict[str, Answer]:
-    return {each["key"]: each["answer"] for each in lines.records}
+    return {
+        each["key"]: each["answer"]
+        for each in lines.records
+        if isinstance(each.get("key"), str) and "answer" in each
+    }
