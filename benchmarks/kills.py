@@ -143,17 +143,20 @@ def killed(
         if process.poll() is not None:
             require_end(process)
             return
-        if found := kill(process, rng):
-            victim, code, seconds = found
-            yield Kill(
-                after=round(moment, 2),
-                victim=victim,
-                code=code,
-                seconds=round(seconds, 2),
-                said=last_line(place),
-                answers=len(answers(place)),
-                by=by,
-            )
+        found = kill(process, rng)
+        if found is None:
+            require_end(process)
+            return
+        victim, code, seconds = found
+        yield Kill(
+            after=round(moment, 2),
+            victim=victim,
+            code=code,
+            seconds=round(seconds, 2),
+            said=last_line(place),
+            answers=len(answers(place)),
+            by=by,
+        )
     require_end(start(place, options))
 
 
@@ -173,7 +176,8 @@ def kill(process: subprocess.Popen[bytes], rng: random.Random) -> tuple[str, int
             if time.monotonic() - begun > _END_SECONDS:
                 raise SystemExit(f"Of the processes {every}, some outlive {victim}, a {name}.")
             time.sleep(0.02)
-        return name, code, time.monotonic() - begun
+        ended_itself = name == "driver" and code != -signal.SIGKILL
+        return None if ended_itself else (name, code, time.monotonic() - begun)
     return None
 
 
