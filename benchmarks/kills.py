@@ -287,12 +287,7 @@ def noted(compute: Callable[..., Any], file: int) -> Callable[..., Any]:
 
     @wraps(compute)
     def both(driver: object, batch: Any, *rest: Any, **named: Any) -> Any:
-        text = (
-            repr([batch.ids.tolist(), batch.targets.tolist()])
-            if hasattr(batch, "ids")
-            else (repr(batch))
-        )
-        os.write(file, hashlib.sha256(text.encode()).hexdigest().encode() + b"\n")
+        os.write(file, hashlib.sha256(repr(batch).encode()).hexdigest().encode() + b"\n")
         return compute(driver, batch, *rest, **named)
 
     return both

@@ -28,6 +28,8 @@ def read_parquet(file: Path) -> pa.Table:
             raise _too_large(most)
         schema = opened.schema_arrow.remove_metadata()
         table = pa.Table.from_batches(_bounded(opened, most), schema)
+        if table.num_rows != opened.metadata.num_rows:  # damage can end a column early
+            raise ValueError(f"it has {table.num_rows} of {opened.metadata.num_rows} rows")
     table.validate(full=True)
     return table
 

@@ -124,6 +124,12 @@ def resumed(run: Path, given: Mapping[str, Any]) -> RunOptions:
             f"{run} doesn't say how its run was started; give the folder of a run, or the command "
             "that started it."
         )
+    known = {*(each.name for each in fields(RunOptions)), "ladder_layers"} - {*_OWN, "resume"}
+    if unknown := sorted(starts[-1].options.keys() - known):
+        raise RecordError(
+            f"{run / STARTS_NAME} has the unknown options {', '.join(unknown)}; use the "
+            "ladder-eval that started the run, or start a run of its own."
+        )
     return replace(run_options(starts[-1].options | beside, None), resume=run)
 
 

@@ -15,6 +15,7 @@ from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.hub_id import HubId
 from ladder_eval.options import RunOptions
+from ladder_eval.results.lines import read_lines, seal
 from ladder_eval.results.store import RunFolder, read_result
 from ladder_eval.resuming import RunName, read_starts, resumed, started
 from ladder_eval.run import run
@@ -112,7 +113,7 @@ def test_a_run_goes_on_in_its_folder_wherever_it_is(options, tmp_path):
     assert not folder.exists()
     assert (result.run_id, read_result(moved)) == (undisturbed.run_id, result)
     assert (result.scores, result.comparisons) == (undisturbed.scores, undisturbed.comparisons)
-    assert result.models[0].reused_requests == len(before["tiny"]) == 32
+    assert result.models[0].reused_requests == len(before["tiny"]) > 0
     assert [start.run_id for start in read_starts(moved)] == [result.run_id] * 2
 
 
@@ -128,12 +129,12 @@ def test_other_batches_and_ranks_are_told_and_never_part_of_a_key(options):
     result, _ = run(resumed(folder, {"batch_size": 3, "tp": 2}), Quiet())
     assert recorded(folder)["tiny"][: len(first)] == first
     dense, hybrid = result.models
-    assert (dense.reused_requests, hybrid.reused_requests) == (32, 0)
+    assert (dense.reused_requests, hybrid.reused_requests) == (len(first), 0)
     assert (dense.tp_size, dense.batch_size) == (2, 3)
-    assert [(each.tp_size, each.batch_size) for each in read_starts(folder)] == [(1, 8), (2, 3)]
+    assert [(each.tp_size, each.batch_size) for each in read_starts(folder)] == [(1, 32), (2, 3)]
     assert result.warnings[0] == (
-        "This run was started 2 times, at tp_size 1 and 2 and batch_size 3 and 8; recorded answers "
-        "are of any of these."
+        "This run was started 2 times, at tp_size 1 and 2 and batch_size 3 and 32; recorded "
+        "answers are of any of these."
     )
 
 
@@ -150,6 +151,16 @@ def test_what_is_asked_stays_as_it_was(options, given, flags):
     folder = start(options)
     with pytest.raises(UsageError, match=rf"^{flags} can't be given beside --resume"):
         resumed(folder, given)
+
+
+@pytest.mark.parametrize("option", ["colour", "execute_code", "judge_url", "resume"])
+def test_options_that_no_start_can_have_are_refused(options, option):
+    folder = start(options)
+    (found,) = read_lines(folder / "starts.jsonl").records
+    found["options"][option] = True
+    (folder / "starts.jsonl").write_bytes(seal(found))
+    with pytest.raises(RecordError, match=f"starts.jsonl has the unknown options {option}"):
+        resumed(folder, {})
 
 
 def test_a_model_that_has_changed_does_not_go_on(options, tmp_path):
@@ -174,9 +185,10 @@ def test_a_folder_that_is_no_run_is_one_sentence(tmp_path, options):
 
 def test_the_command_goes_on(options, capsys):
     folder = broken_off(options)
+    kept = len(recorded(folder)["tiny"])
     found = invoke("run", "--resume", folder, "--batch-size", 4, "--json")
     assert found.exit_code == 0
-    assert json.loads(found.stdout)["models"][0]["reused_requests"] == 32
+    assert json.loads(found.stdout)["models"][0]["reused_requests"] == kept
     assert f"Everything is in {folder}" in found.stderr
 
 

@@ -19,7 +19,6 @@ from ladder_eval.resuming import resumed
 from ladder_eval.run import run
 
 REQUESTS = 40
-BATCH = 16  # requests: eight documents, each with two choices
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +47,11 @@ def invoke(options):
     flags = ["--model", options.model[0], "--tasks", "piqa", "--data-dir", str(options.data_dir)]
     flags += ["--output-dir", str(options.output_dir), "--device", "cpu", "--no-speed"]
     return CliRunner().invoke(app, ["run", *flags], catch_exceptions=False)
+
+
+def sizes_of(undisturbed):
+    """Requests that each batch answers."""
+    return [batch.requests for batch in read_batches(undisturbed[1], "tiny")]
 
 
 def full(*_):
@@ -91,14 +95,16 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_scored(options, undisturbed
         f"ladder-eval: can't keep answers in {folder / 'requests' / 'tiny.jsonl'} (No space left "
         "on device); free some space there, or choose another folder."
     )
-    assert len(recorded(folder)["tiny"]) == BATCH
+    sizes = sizes_of(undisturbed)
+    kept = sizes[0]
+    assert len(recorded(folder)["tiny"]) == kept < REQUESTS
     result, there = run(resumed(folder, {}), Quiet())
     require_same((result, there), undisturbed)
     (model,) = result.models
-    assert (model.reused_requests, model.scored_requests) == (BATCH, REQUESTS - BATCH)
+    assert (model.reused_requests, model.scored_requests) == (kept, REQUESTS - kept)
     # The batch that was computed and couldn't be kept is there once, for whoever times the work.
-    assert len(read_lines(folder / "batches" / "tiny.jsonl").records) == 4
-    assert [batch.requests for batch in read_batches(folder, "tiny")] == [16, 16, 8]
+    assert len(read_lines(folder / "batches" / "tiny.jsonl").records) == len(sizes) + 1
+    assert sizes_of((result, folder)) == sizes
 
 
 def test_a_disk_that_is_full_at_the_end_costs_no_answer(options, undisturbed, monkeypatch):
@@ -140,7 +146,8 @@ def test_a_flipped_bit_costs_its_batch_and_is_told(options, undisturbed, place):
     result, there = run(options, Quiet())
     require_same((result, there), undisturbed)
     (model,) = result.models
-    lost = min(BATCH, REQUESTS - place // BATCH * BATCH)  # what was computed with it goes with it
+    _, lost = json.loads(content[place])["part"]  # what was computed with it goes with it
+    assert lost in sizes_of(undisturbed)
     assert (model.reused_requests, model.scored_requests) == (REQUESTS - lost, lost)
     assert result.warnings[0].startswith(f"tiny: recorded answers had {lost} torn or damaged lines")
     assert read_result(folder) == result
