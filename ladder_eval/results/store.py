@@ -219,7 +219,10 @@ def read_batches(folder: Path, name: str) -> list[RecordedBatch]:
             "run the evaluation again, in a new folder."
         )
     with _reading(file):
-        return recorded_batches(read_lines(file).records)
+        lines = read_lines(file)
+    if lines.damaged and not lines.torn:  # without it, other work would be timed
+        raise RecordError(f"{file} has {lines}; run the evaluation again, in a new folder.")
+    return recorded_batches(lines.records)
 
 
 def find_runs(folder: Path) -> list[Path]:
