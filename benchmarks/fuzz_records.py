@@ -31,6 +31,7 @@ from ladder_eval.report.leaderboard import Wanted, read_board
 from ladder_eval.report.tables import markdown
 from ladder_eval.results.compared import compare_runs
 from ladder_eval.results.gate import TimedRounds, speed_axis
+from ladder_eval.results.lines import seal
 from ladder_eval.results.looks import Look, read_looks
 from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow, WrittenText
 from ladder_eval.results.requests import read_answers
@@ -60,6 +61,11 @@ QUESTIONS: list[dict[str, Any]] = [
 def lines(rows: list[Any]) -> str:
     """Rows as JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def logged(rows: list[dict[str, Any]]) -> bytes:
+    """Rows as lines of a run's log."""
+    return b"".join(map(seal, rows))
 
 
 def make_parquet(folder: Path) -> None:
@@ -257,7 +263,7 @@ def make_runs(folder: Path) -> None:
         (folder / "runs").mkdir(exist_ok=True)
         made.rename(folder / "runs" / name)
     run = folder / "runs" / "ladder"
-    (run / "rounds.jsonl").write_text(lines([_round(i) for i in range(1, 8)]))
+    (run / "rounds.jsonl").write_bytes(logged([_round(i) for i in range(1, 8)]))
     batches = [
         RecordedBatch(scored=(ScoredRow(6, 2, 3, 2), ScoredRow(9, 3, 3, 1))),
         RecordedBatch(written=(WrittenText(5, 9),)),
@@ -265,9 +271,9 @@ def make_runs(folder: Path) -> None:
     for name in ("batches", "requests"):
         (run / name).mkdir()
     rows = [{"key": f"k{i}", "answer": each.as_answer()} for i, each in enumerate(batches)]
-    (run / "batches" / "ladder.jsonl").write_text(lines(rows))
+    (run / "batches" / "ladder.jsonl").write_bytes(logged(rows))
     answers = [{"key": f"{i:064x}", "answer": [-1.5, True]} for i in range(10)]
-    (run / "requests" / "ladder.jsonl").write_text(lines(answers))
+    (run / "requests" / "ladder.jsonl").write_bytes(logged(answers))
     look = Look(
         claim="c",
         documents_sha256="d",
@@ -277,7 +283,7 @@ def make_runs(folder: Path) -> None:
         verdict="PASS",
         looked_at="2025-01-31T12:00:00+00:00",
     )
-    (folder / "runs" / "claims.jsonl").write_text(lines([asdict(look)] * 2))
+    (folder / "runs" / "claims.jsonl").write_bytes(logged([asdict(look)] * 2))
     waiting = run / "judge" / "arc_easy"
     (waiting / "ladder").mkdir(parents=True)
     task = json.loads((run / "results.json").read_text())["tasks"][0]

@@ -112,7 +112,7 @@ class Scorer:
                 batches=batches,
             )
             result = run_suite(lm, self.tasks, self.prompting, self.programs)
-            cut_bytes = log.cut_bytes
+            damage = log.damage
         record = self._record(arm, lm, tuple(weight_bytes))
         rows = pd.DataFrame(sample_rows(name, self.tasks, result), columns=list(SAMPLE_COLUMNS))
         outputs = outputs_of(name, self.tasks, result)
@@ -131,7 +131,7 @@ class Scorer:
             record=record,
             samples=rows,
             outputs=outputs,
-            warnings=_warnings(record, cut_bytes, lent),
+            warnings=_warnings(record, damage, lent),
         )
 
     def checked(self, evaluation: Evaluation) -> Evaluation:
@@ -198,7 +198,7 @@ class Scorer:
         return f"{self.prompting}{template}{thoughts if self.think_end_token else ''}"
 
 
-def _warnings(record: ModelRecord, cut_bytes: int, lent: Lent | None) -> tuple[str, ...]:
+def _warnings(record: ModelRecord, damage: str, lent: Lent | None) -> tuple[str, ...]:
     found = []
     if lent is not None and record.reused_requests:
         found.append(
@@ -210,11 +210,8 @@ def _warnings(record: ModelRecord, cut_bytes: int, lent: Lent | None) -> tuple[s
             f"{record.name}: {record.truncated_requests} requests were longer than the model can "
             "read and lost the start of their context."
         )
-    if cut_bytes:
-        found.append(
-            f"{record.name}: the last {cut_bytes} bytes of recorded answers were torn and were "
-            "scored anew."
-        )
+    if damage:
+        found.append(f"{record.name}: recorded answers had {damage}, cut out and scored anew.")
     return tuple(found)
 
 

@@ -1,6 +1,5 @@
 """Timing under load, and with the work of a run, as a job: what is asked; each round on disk."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -93,7 +92,7 @@ def time_jobs(
             line = conditions_of(subject, setting, execution, driver) | _work(job.work)
 
             def keep(each: LoadRound | ReplayRound, line: dict[str, object] = line) -> None:
-                folder.append_line(ROUNDS_NAME, json.dumps(line | {"round": asdict(each)}))
+                folder.append(ROUNDS_NAME, line | {"round": asdict(each)})
                 progress.advance(1)
 
             deadline = start + 60 * setting.minutes if setting.minutes else float("inf")

@@ -63,6 +63,7 @@ class RunOptions:
         data_dir: A folder with benchmark data.
         prefer_hub: Ask the Hugging Face Hub before the package index.
         output_dir: Where run folders are made.
+        resume: A run's folder, in which it goes on; by default the one named after what is asked.
 
     Raises:
         UsageError: if a value makes no sense, alone or beside another.
@@ -102,6 +103,7 @@ class RunOptions:
     data_dir: Path | None = None
     prefer_hub: bool = False
     output_dir: Path = Path("runs")
+    resume: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.model or len(set(self.model)) != len(self.model):

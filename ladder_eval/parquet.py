@@ -22,12 +22,14 @@ def read_parquet(file: Path) -> pa.Table:
     """
     most = most_unpacked(file.stat().st_size)
     # A thread that finds no memory would leave the others waiting.
-    with pq.ParquetFile(file, pre_buffer=False) as opened:
+    with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as opened:
         groups = map(opened.metadata.row_group, range(opened.num_row_groups))
         if max(opened.metadata.num_rows, sum(group.total_byte_size for group in groups)) > most:
             raise _too_large(most)
         schema = opened.schema_arrow.remove_metadata()
         table = pa.Table.from_batches(_bounded(opened, most), schema)
+        if table.num_rows != opened.metadata.num_rows:  # damage can end a column early
+            raise ValueError(f"it has {table.num_rows} of {opened.metadata.num_rows} rows")
     table.validate(full=True)
     return table
 

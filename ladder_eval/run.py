@@ -1,9 +1,6 @@
 """The main job: candidates beside a baseline, on the same requests and the same ranks."""
 
-import hashlib
-import json
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,12 +29,13 @@ from ladder_eval.results.records import PublishedRow, RunResult
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.results.store import RunFolder, read_result
 from ladder_eval.results.summary import comparisons, scores
+from ladder_eval.resuming import Started, started
+from ladder_eval.run_name import SPEED_ONLY, name_of_scored, name_of_timed
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import Subject
 from ladder_eval.terminal import Terminal
 from ladder_eval.timing import Setting, fitting, time_settings, warnings_of, why_not
 
-_SPEED_ONLY = "speed"
 # Ranks that are timed where the models are scored by one.
 _TIMED_TP_SIZE = 2
 # With what comes before and after, a large model is timed within ten minutes.
@@ -49,8 +47,8 @@ def run(options: RunOptions, terminal: Terminal) -> tuple[RunResult, Path]:
     """Evaluate and time the models, and write and return the result and its folder.
 
     A run's folder is named after what is asked, so that the same command again goes on with the
-    answers that are already there. The scores are on disk before anything is timed, and everything
-    is before a judge is asked.
+    answers that are already there; `RunOptions.resume` names one. The scores are on disk before
+    anything is timed, and everything is before a judge is asked.
 
     Raises:
         LadderEvalError: with one sentence that says what to do.
@@ -78,13 +76,18 @@ def _scored_and_timed(
     if selection.without_weights:
         terminal.say(_without_weights(selection))
     asked = ask(wanted, options, terminal) if arms else None
-    run_id = _run_id(selection, arms, asked, timing, execution, options.seed)
-    with RunFolder.open(options.output_dir / run_id) as folder:
+    name = (
+        name_of_scored(selection, arms, asked, execution, options.seed)
+        if asked
+        else name_of_timed(selection, repr(timing))
+    )
+    with started(options, name, execution.tp_size) as run:
+        folder = run.folder
         job = _Job(
             options=options,
             selection=selection,
             execution=execution,
-            run_id=run_id,
+            run=run,
             folder=folder,
             watch=watch,
             terminal=terminal,
@@ -182,39 +185,6 @@ def _two_ranks(options: RunOptions, execution: Execution) -> Execution:
     return Execution(device=torch.device("cpu"), dtype=dtype, tp_size=_TIMED_TP_SIZE)
 
 
-def _run_id(
-    selection: Selection,
-    arms: Sequence[Arm],
-    asked: Asked | None,
-    timing: _Timing | None,
-    execution: Execution,
-    seed: int,
-) -> str:
-    """A name for what is asked: the same models, data, documents and computation, the same name."""
-    name = selection.candidates[-1].name
-    if asked is None:
-        shapes = [model.config.to_dict() for model in selection.models]
-        return _folder_name(_SPEED_ONLY, name, json.dumps([shapes, repr(timing)]))
-    documents = [
-        (
-            *(t.task.name, t.task.headline, t.task.filter, t.task.is_macro, t.task.version),
-            *(t.task.num_fewshot, t.data_sha256, list(t.chosen.items())),
-        )
-        for t in asked.tasks
-    ]
-    # tp_size isn't part of an answer's key, but one folder holds the answers of one.
-    identities = [arm.identity(execution) for arm in arms]
-    form = [repr(asked.prompting), asked.think_end_token, asked.fewshot]
-    form += [asked.execution] if asked.execution else []
-    text = json.dumps([identities, documents, form, seed, execution.tp_size])
-    return _folder_name(asked.suite.name, name, text)
-
-
-def _folder_name(suite: str, model: str, text: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{suite}-{model}")[:120]
-    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Job:
     """One run with its folder: scores first, then times."""
@@ -222,7 +192,7 @@ class _Job:
     options: RunOptions
     selection: Selection
     execution: Execution
-    run_id: str
+    run: Started
     folder: RunFolder
     watch: Stopwatch
     terminal: Terminal
@@ -277,8 +247,8 @@ class _Job:
     def unscored(self) -> RunResult:
         """A result without scores, for times to be put in."""
         return RunResult(
-            run_id=self.run_id,
-            suite=_SPEED_ONLY,
+            run_id=self.run.run_id,
+            suite=SPEED_ONLY,
             limit=None,
             seed=self.options.seed,
             baseline=self.selection.baseline.name if self.selection.baseline else None,
@@ -355,7 +325,7 @@ class _Job:
         compared = baseline is not None and baseline.folder is not None
         name = baseline.name if baseline is not None and compared else None
         return RunResult(
-            run_id=self.run_id,
+            run_id=self.run.run_id,
             suite=asked.suite.name,
             limit=asked.limit,
             seed=self.options.seed,
@@ -372,7 +342,11 @@ class _Job:
             published=_published(self.selection),
             average_tasks=asked.suite.average,
             pending_tasks=asked.waiting,
-            warnings=(*asked.notes, *(warning for e in evaluations for warning in e.warnings)),
+            warnings=(
+                *asked.notes,
+                *(self.run.notes if any(model.reused_requests for model in models) else ()),
+                *(warning for e in evaluations for warning in e.warnings),
+            ),
         )
 
     def _keep_waiting(self, asked: Asked, evaluations: Sequence[Evaluation]) -> None:

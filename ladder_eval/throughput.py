@@ -1,6 +1,5 @@
 """The job of `bench throughput`: this package's engine beside lm-eval's `hf`, in turns."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -136,7 +135,7 @@ def _timed(
     with terminal.rounds(options.rounds) as bar:
 
         def keep(each: ThroughputRound) -> None:
-            folder.append_line(ROUNDS_NAME, json.dumps({"task": name, "round": asdict(each)}))
+            folder.append(ROUNDS_NAME, {"task": name, "round": asdict(each)})
             bar.advance(1)
 
         return time_task(

@@ -1,6 +1,5 @@
 """Timing as a job: what fits, where it can be timed, and each round on disk."""
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -112,7 +111,7 @@ def time_settings(
             conditions = conditions_of(subject, setting, execution, driver)
 
             def keep(each: Round, conditions: dict[str, object] = conditions) -> None:
-                folder.append_line(ROUNDS_NAME, json.dumps(conditions | {"round": asdict(each)}))
+                folder.append(ROUNDS_NAME, conditions | {"round": asdict(each)})
                 progress.advance(1)
 
             deadline = start + 60 * setting.minutes if setting.minutes else float("inf")

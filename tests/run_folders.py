@@ -117,7 +117,7 @@ def write_run(folder, samples, *, models, tasks, baseline=None, rounds=()):
         opened.write_samples(frame)
         opened.write_result(result)
         for each in rounds:
-            opened.append_line("rounds.jsonl", json.dumps(each))
+            opened.append("rounds.jsonl", each)
     return folder
 
 

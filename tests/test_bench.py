@@ -530,14 +530,14 @@ def test_a_finished_setting_is_kept_when_the_next_one_fails(options, monkeypatch
 
 
 def test_a_round_is_kept_when_the_next_one_fails(options, monkeypatch):
-    append = ladder_eval.timing.RunFolder.append_line
+    append = ladder_eval.timing.RunFolder.append
 
-    def failing(self, name, line):
-        append(self, name, line)
-        if json.loads(line)["round"]["number"] == 2:
+    def failing(self, name, record):
+        append(self, name, record)
+        if record["round"]["number"] == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ladder_eval.timing.RunFolder, "append_line", failing)
+    monkeypatch.setattr(ladder_eval.timing.RunFolder, "append", failing)
     with pytest.raises(KeyboardInterrupt):
         bench(replace(options, rounds=3), Quiet())
     (folder,) = options.output_dir.iterdir()

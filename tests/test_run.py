@@ -270,7 +270,7 @@ def test_torn_answers_are_scored_anew_and_told(options):
         file.write(b'{"key":"half')
     result, _ = run(options, Quiet())
     assert result.warnings == (
-        "tiny: the last 12 bytes of recorded answers were torn and were scored anew.",
+        "tiny: recorded answers had 1 torn or damaged line of 12 bytes, cut out and scored anew.",
     )
     assert result.models[0].scored_requests + result.models[0].reused_requests == REQUESTS
 

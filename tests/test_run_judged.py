@@ -221,6 +221,24 @@ def test_a_run_asks_the_judge_that_is_given(options, monkeypatch):
     assert len(result.judgements) == 2
 
 
+def test_a_judge_that_goes_away_leaves_the_outputs_and_its_verdicts(options, data, monkeypatch):
+    with JudgeServer() as server:
+        there = ["say 0\n", "say 1\n"]
+        server.faults = lambda message, attempt: (
+            None if any(each in message for each in there) else "drop"
+        )
+        monkeypatch.setattr(ladder_eval.asked, "judge_at", lambda url, model: judge(server))
+        given = replace(options, judge_url=server.url, judge_model="judge-1")
+        result, folder = run(given, Quiet())
+        assert (result.pending_tasks, result.scores) == (("alpaca_eval",), ())
+        assert result == read_result(folder)
+        assert len(server.answered) == 4  # two a model
+        server.faults = lambda message, attempt: None
+        assert judged(folder, server, data).complete
+        assert len(server.answered) == 2 * N
+    assert read_result(folder).pending_tasks == ()
+
+
 def test_programs_run_and_say_how(options):
     given = replace(
         options, tasks=("humaneval_plus",), execute_code=True, unsafe_execution=True, limit=2

@@ -362,6 +362,7 @@ def is_alive(pid):
     ("victim", "sent", "code", "sentence"),
     [
         ("driver", signal.SIGINT, 130, "Interrupted; what was finished is kept, and `run` "),
+        ("driver", signal.SIGTERM, -signal.SIGTERM, "Scoring tiny "),
         ("worker", signal.SIGKILL, 1, "ladder-eval: rank 1 was killed by signal 9"),
     ],
 )

@@ -56,6 +56,7 @@ def code_check(
         from ladder_eval.harness.code.problems import read_problems
         from ladder_eval.harness.code.samples import read_samples
         from ladder_eval.harness.code.sandbox import find_sandbox
+        from ladder_eval.results.store import RunFolder
         from ladder_eval.terminal import Terminal
 
         terminal = Terminal()
@@ -64,7 +65,7 @@ def code_check(
             problems = read_problems(dataset, _release_file(dataset, data, terminal.say))
             found = read_samples(samples, problems)
         folder = output_dir / run_name(samples, found, problems, sandbox)
-        with terminal.programs(len(found)) as bar:
+        with RunFolder.open(folder), terminal.programs(len(found)) as bar:
             checked = check(
                 found,
                 problems,

@@ -118,6 +118,10 @@ def run(
     data_dir: DataDir = None,
     prefer_hub: PreferHub = None,
     output_dir: OutputDir = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with the run in this folder, with the options it was given."),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file of these options; flags win over it.")
     ] = None,
@@ -126,10 +130,12 @@ def run(
     """Score candidates and their dense baseline on the same requests, time them, and compare."""
     with sentences():
         from ladder_eval.options import run_options
+        from ladder_eval.resuming import resumed
         from ladder_eval.terminal import Terminal
 
-        given = {name: ctx.params[name] for name in ctx.params if name not in ("config", "json")}
-        options = run_options(given, config)
+        apart = ("config", "json") if resume is None else ("resume", "json")
+        given = {name: ctx.params[name] for name in ctx.params if name not in apart}
+        options = run_options(given, config) if resume is None else resumed(resume, given)
         terminal = Terminal()
         with terminal.working("starting"):
             from ladder_eval import execution

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from ladder_eval.errors import RecordError
 
-__all__ = ["atomic_write", "sync_folder"]
+__all__ = ["atomic_write", "make_folder", "remove_unfinished", "sync_folder"]
+
+_UNFINISHED = ".unfinished"
 
 
 def atomic_write(path: Path, content: str | bytes) -> None:
@@ -31,6 +33,28 @@ def atomic_write(path: Path, content: str | bytes) -> None:
         ) from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, if need be, and wait until their names are on disk.
+
+    Raises:
+        OSError: If one of them can't be made.
+    """
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in new:
+        sync_folder(each.parent)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `atomic_write` left at or below a folder when it was killed.
+
+    Raises:
+        OSError: If it can't be removed.
+    """
+    for file in folder.rglob(f".*{_UNFINISHED}"):
+        file.unlink()
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names of a folder's new files are on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -42,7 +66,9 @@ def sync_folder(folder: Path) -> None:
 
 def _write_beside(path: Path, data: bytes) -> Path:
     """Write a temporary file in the same folder, because a rename can't cross file systems."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    descriptor, name = tempfile.mkstemp(
+        prefix=f".{path.name}.", suffix=_UNFINISHED, dir=path.parent
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

@@ -7,8 +7,7 @@ two.
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ladder_eval.errors import RecordError, UsageError, brief
-from ladder_eval.plain_json import parse_json
 from ladder_eval.results.claims import LEVEL
 from ladder_eval.results.decoding import decode
 from ladder_eval.results.endpoint import Endpoint, Verdict, verdict_of
+from ladder_eval.results.lines import read_lines
 from ladder_eval.results.resampling import bootstrap_speedup
 from ladder_eval.results.speed_records import Round
 from ladder_eval.results.statistics import Interval
@@ -162,14 +161,9 @@ def _ratio(
     return found or (math.exp(float(np.log(theirs / own).mean())), None)
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """All whole lines; a run that was killed can leave a torn one."""
+def _lines(file: Path) -> Sequence[dict[str, Any]]:
+    """All lines that can be trusted; a run that was killed can leave a torn one."""
     try:
-        lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    except (OSError, ValueError) as error:
+        return read_lines(file).records if file.exists() else ()
+    except OSError as error:
         raise RecordError(f"{file} can't be read ({brief(error)}); time the run again.") from None
-    for line in lines:
-        with suppress(ValueError):
-            value = parse_json(line)
-            if isinstance(value, dict):
-                yield value

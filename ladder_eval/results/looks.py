@@ -9,7 +9,6 @@ why one went on. With a 5 % level that is 4 %, 0.8 %, 0.16 % and so on.
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Final, cast
 
 from ladder_eval.errors import RecordError, UsageError, brief
-from ladder_eval.plain_json import parse_json
 from ladder_eval.results.claims import LEVEL
 from ladder_eval.results.decoding import decode
+from ladder_eval.results.lines import LineFile, parse, read_lines
 
 __all__ = [
     "LOOKS_NAME",
@@ -121,14 +120,19 @@ def read_looks(file: Path) -> tuple[Look, ...]:
         RecordError: If a line isn't a look.
     """
     try:
-        lines = file.read_text("utf-8").splitlines() if file.exists() else []
-        values = [parse_json(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise RecordError(
-            f"{file} can't be read ({brief(error)}), so that earlier looks are unknown; restore it."
-        ) from None
-    found = (decode(Look, value, f"{file}, line {i}") for i, value in enumerate(values, 1))
+        lines = read_lines(file) if file.exists() else parse(b"")
+    except OSError as error:
+        raise _unknown(file, brief(error)) from None
+    if lines.damaged and not lines.torn:
+        raise _unknown(file, str(lines))
+    found = (decode(Look, value, f"{file}, line {i}") for i, value in enumerate(lines.records, 1))
     return tuple(cast("Look", each) for each in found)
+
+
+def _unknown(file: Path, why: str) -> RecordError:
+    return RecordError(
+        f"{file} can't be read ({why}), so that earlier looks are unknown; restore it."
+    )
 
 
 def record(file: Path, looks: Sequence[Look], look: Look) -> None:
@@ -140,10 +144,11 @@ def record(file: Path, looks: Sequence[Look], look: Look) -> None:
     if any(_same(each, look) for each in looks):
         return
     try:
-        with file.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(asdict(look)) + "\n")
-            log.flush()
-            os.fsync(log.fileno())
+        log = LineFile(file)
+        try:
+            log.append([asdict(look)])
+        finally:
+            log.close()
     except OSError as error:
         raise RecordError(
             f"this look can't be recorded in {file} ({error.strerror or error}); make its folder "

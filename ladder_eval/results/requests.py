@@ -2,15 +2,13 @@
 
 import hashlib
 import json
-import os
 from collections.abc import ItemsView, Mapping, Sequence
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
 from ladder_eval.errors import RecordError
-from ladder_eval.results.files import sync_folder
+from ladder_eval.results.lines import LineFile, Lines, read_lines
 
 __all__ = ["Answer", "RequestLog", "read_answers", "request_key"]
 
@@ -28,15 +26,15 @@ def request_key(*parts: str | int | Sequence[int]) -> str:
 
 
 class RequestLog:
-    """Answers by request key, in a file of one JSON line per answer that only ever grows.
+    """Answers by request key, in a file of one checksummed line per answer that only ever grows.
 
-    An answer counts as kept once `append` has returned. A crash can tear the end of the file:
-    on opening, everything from the first line that isn't a whole record is cut off, never guessed
-    at, and `cut_bytes` says how much that was. Floats return bit for bit.
+    An answer counts as kept once `append` has returned. What is appended together is kept together.
+    On opening, lines that a crash has torn or that don't agree with their checksum are taken out,
+    never guessed at, and `damage` says how many they were. Floats return bit for bit.
 
     Attributes:
         path: The file.
-        cut_bytes: Bytes cut off on opening; 0 if the file was whole.
+        damage: What was taken out on opening, in words; "" if the file was whole.
     """
 
     def __init__(self, path: Path, lent: Mapping[str, Answer] | None = None) -> None:
@@ -52,16 +50,11 @@ class RequestLog:
         self.path = path
         self._lent = lent or {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = FileIO(path, "a+")
-            sync_folder(path.parent)
-            self._file.seek(0)
-            content = self._file.readall()
-            self._answers, self._size = _parse(content)
-            self.cut_bytes = len(content) - self._size
-            self._file.truncate(self._size)
+            self._lines = LineFile(path)
         except OSError as error:
             raise self._unwritable(error) from error
+        self.damage = str(self._lines.found) if self._lines.found.damaged else ""
+        self._answers = _answers(self._lines.found)
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -84,18 +77,15 @@ class RequestLog:
             RecordError: If they can't be written; the log then holds what it held before.
             TypeError: If an answer isn't a JSON value.
         """
-        lines = "".join(_line(key, answer) for key, answer in answers.items()).encode()
         try:
-            self._write(lines)
+            self._lines.append([{"key": key, "answer": answers[key]} for key in answers])
         except OSError as error:
-            self._file.truncate(self._size)
             raise self._unwritable(error) from error
-        self._size += len(lines)
-        self._answers.update(_parse(lines)[0])
+        self._answers.update(json.loads(json.dumps(dict(answers))))
 
     def close(self) -> None:
         """Close the file; what was appended stays readable here."""
-        self._file.close()
+        self._lines.close()
 
     def __enter__(self) -> Self:
         return self
@@ -108,11 +98,6 @@ class RequestLog:
     ) -> None:
         self.close()
 
-    def _write(self, lines: bytes) -> None:
-        if self._file.write(lines) != len(lines):
-            raise OSError("the disk took only a part of the answers")
-        os.fsync(self._file.fileno())
-
     def _unwritable(self, error: OSError) -> RecordError:
         return RecordError(
             f"can't keep answers in {self.path} ({error.strerror or error}); "
@@ -121,45 +106,22 @@ class RequestLog:
 
 
 def read_answers(path: Path) -> dict[str, Answer]:
-    """The answers of a log that is left as it is, up to the first line that isn't whole.
+    """The answers of a log that is left as it is; those that can't be trusted are left out.
 
     Raises:
         RecordError: If the file can't be read.
     """
     try:
-        return _parse(path.read_bytes())[0]
+        return _answers(read_lines(path))
     except OSError as error:
         raise RecordError(
             f"can't read the answers in {path} ({error.strerror or error}); give another run."
         ) from None
 
 
-def _line(key: str, answer: Answer) -> str:
-    return json.dumps({"key": key, "answer": answer}, separators=(",", ":")) + "\n"
-
-
-def _parse(content: bytes) -> tuple[dict[str, Answer], int]:
-    """The answers of all lines before the first bad one, and where that one begins."""
-    answers: dict[str, Answer] = {}
-    size = 0
-    for line in content.splitlines(keepends=True):
-        record = _record(line)
-        if record is None:
-            break
-        answers[record[0]] = record[1]
-        size += len(line)
-    return answers, size
-
-
-def _record(line: bytes) -> tuple[str, Answer] | None:
-    """Key and answer of a whole line; None of any other."""
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict) or record.keys() != {"key", "answer"}:
-        return None
-    key = record["key"]
-    return (key, record["answer"]) if isinstance(key, str) else None
+def _answers(lines: Lines) -> dict[str, Answer]:
+    return {
+        each["key"]: each["answer"]
+        for each in lines.records
+        if isinstance(each.get("key"), str) and "answer" in each
+    }

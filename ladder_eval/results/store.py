@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,8 +16,8 @@ import pyarrow as pa
 
 from ladder_eval.errors import RecordError, brief
 from ladder_eval.parquet import read_parquet
-from ladder_eval.plain_json import parse_json
-from ladder_eval.results.files import atomic_write
+from ladder_eval.results.files import atomic_write, make_folder, remove_unfinished
+from ladder_eval.results.lines import LineFile, Record, read_lines
 from ladder_eval.results.recorded_work import RecordedBatch, recorded_batches
 from ladder_eval.results.records import RunResult, from_json, to_json
 from ladder_eval.results.requests import Answer, RequestLog
@@ -53,7 +52,8 @@ LOCK_NAME: Final = "run.lock"
 class RunFolder:
     """One run's folder, held by one process at a time.
 
-    Every file but the log of answers is replaced as a whole, so a crash never leaves half a file.
+    Every file is replaced as a whole or grows by whole lines, so a crash never leaves half of one
+    that would be taken for all of it.
 
     Attributes:
         path: The folder.
@@ -63,6 +63,7 @@ class RunFolder:
         """Take over a folder whose lock is held; `RunFolder.open` is the way to get one."""
         self.path = path
         self._lock = lock
+        self._lines: dict[str, LineFile] = {}
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -73,10 +74,11 @@ class RunFolder:
         """
         lock = filelock.FileLock(path / LOCK_NAME)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             # Permission bits say too little: root ignores them, and a mount may be read-only.
             tempfile.TemporaryFile(dir=path).close()
             lock.acquire(blocking=False)
+            remove_unfinished(path)
         except filelock.Timeout as error:
             raise RecordError(
                 f"another process is writing to {path}; wait for it, or choose another folder."
@@ -117,7 +119,7 @@ class RunFolder:
             )
         buffer = io.BytesIO()
         try:
-            samples.to_parquet(buffer, index=False, schema=SAMPLE_SCHEMA)
+            samples.to_parquet(buffer, index=False, schema=SAMPLE_SCHEMA, write_page_checksum=True)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise RecordError(f"a sample doesn't fit its column ({error}); correct it.") from error
         atomic_write(self.path / SAMPLES_NAME, buffer.getvalue())
@@ -131,25 +133,27 @@ class RunFolder:
         atomic_write(self.path / name, text)
         return self.path / name
 
-    def append_line(self, name: str, line: str) -> None:
-        """Add a line to a text file, on disk before this returns.
+    def append(self, name: str, record: Record) -> None:
+        """Add a record to a file of lines, on disk before this returns.
 
         Raises:
             RecordError: If it can't be written.
         """
         path = self.path / name
         try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            if name not in self._lines:
+                self._lines[name] = LineFile(path)
+            self._lines[name].append([record])
         except OSError as error:
             raise RecordError(
-                f"can't write to {path} ({error.strerror or error}); choose another folder."
+                f"can't write to {path} ({error.strerror or error}); "
+                "free some space there, or choose another folder."
             ) from error
 
     def close(self) -> None:
         """Let other processes have the folder."""
+        for lines in self._lines.values():
+            lines.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -215,7 +219,10 @@ def read_batches(folder: Path, name: str) -> list[RecordedBatch]:
             "run the evaluation again, in a new folder."
         )
     with _reading(file):
-        return recorded_batches(map(parse_json, file.read_text(encoding="utf-8").splitlines()))
+        lines = read_lines(file)
+    if lines.damaged and not lines.torn:  # without it, other work would be timed
+        raise RecordError(f"{file} has {lines}; run the evaluation again, in a new folder.")
+    return recorded_batches(lines.records)
 
 
 def find_runs(folder: Path) -> list[Path]:

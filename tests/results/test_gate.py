@@ -1,6 +1,5 @@
 """Speed-ups over rounds, and the joint verdict."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -12,13 +11,14 @@ from scipy import stats
 from ladder_eval.errors import UsageError
 from ladder_eval.results.endpoint import Endpoint
 from ladder_eval.results.gate import TimedRounds, judged, speed_axis
+from ladder_eval.results.lines import seal
 from ladder_eval.results.resampling import bootstrap_speedup
 from ladder_eval.results.statistics import Interval
 
 
 def write(folder, *measurements):
-    lines = [json.dumps(line) for lines in measurements for line in lines]
-    (folder / "rounds.jsonl").write_text("\n".join(lines) + "\n")
+    lines = [seal(line) for lines in measurements for line in lines]
+    (folder / "rounds.jsonl").write_bytes(b"".join(lines))
     return folder
 
 

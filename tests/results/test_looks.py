@@ -77,8 +77,22 @@ def test_a_damaged_file_is_refused(tmp_path, line):
 
 
 def test_a_look_that_cant_be_kept_is_refused(tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(RecordError, match="can't be recorded"):
-        record(tmp_path / "missing" / "claims.jsonl", (), look())
+        record(tmp_path / "file" / "claims.jsonl", (), look())
+
+
+def test_a_lost_look_is_refused_and_one_that_was_never_told_is_not(tmp_path):
+    file = tmp_path / "claims.jsonl"
+    record(file, (), look())
+    record(file, read_looks(file), look("second"))
+    first, second = file.read_bytes().splitlines(keepends=True)
+    # A look is shown when its line is whole: what a crash has torn was never looked at.
+    file.write_bytes(first + second[:-1])
+    assert read_looks(file) == (look(),)
+    file.write_bytes(first + second.replace(b"second", b"sekond"))
+    with pytest.raises(RecordError, match=r"1 torn or damaged line.*so that earlier looks are"):
+        read_looks(file)
 
 
 def test_a_line_is_json(tmp_path):

@@ -54,10 +54,12 @@ def test_a_run_without_lengths_is_one_sentence(tmp_path):
         read_batches(tmp_path, "tiny")
 
 
-def test_a_line_that_is_nested_too_deeply_is_one_sentence(tmp_path):
+def test_a_damaged_line_is_one_sentence(tmp_path):
     (tmp_path / "batches").mkdir()
     (tmp_path / "batches" / "tiny.jsonl").write_text("[" * 10**5 + "\n")
-    with pytest.raises(RecordError, match="nested too deeply"):
+    with pytest.raises(
+        RecordError, match=r"1 torn or damaged line of 100001 bytes; run the evaluation again"
+    ):
         read_batches(tmp_path, "tiny")
 
 

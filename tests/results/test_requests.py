@@ -5,6 +5,7 @@ import os
 import pytest
 
 from ladder_eval.errors import RecordError
+from ladder_eval.results.lines import seal
 from ladder_eval.results.requests import RequestLog, read_answers, request_key
 
 
@@ -24,7 +25,7 @@ def test_answers_return_bit_for_bit(path):
     with RequestLog(path) as log:
         assert {key: log.get(key) for key in answers} == answers
         assert log.get("a")[0].hex() == (-0.1 - 0.2).hex()
-        assert log.cut_bytes == 0
+        assert log.damage == ""
         assert len(log) == 3
         assert "a" in log
         assert "z" not in log
@@ -52,14 +53,12 @@ def test_appends_grow_the_file_and_the_last_answer_counts(path):
 @pytest.mark.parametrize(
     "tail",
     [
-        b'{"key":"x","answer":1}',  # whole but for its end of line
-        b'{"key":"x","ans',
+        seal({"key": "x", "answer": 1})[:-1],  # whole but for its end of line
+        seal({"key": "x", "answer": 1})[:20],
         b"\x00" * 40,
         b"\xff\xfe\n",
-        b"[1]\n",
-        b'{"key":1,"answer":1}\n',
-        b'{"key":"x"}\n',
-        b'{"key":"x","answer":1,"more":2}\n',
+        b'{"key":"x","answer":1}\n',  # no checksum
+        b'{"key":"x","answer":1,"part":[1,1],"crc32":"00000000"}\n',
         b"\n",
     ],
 )
@@ -68,33 +67,37 @@ def test_bad_tail_is_cut_off_and_reported(path, tail):
     good = path.read_bytes()
     path.write_bytes(good + tail)
     with RequestLog(path) as log:
-        assert log.cut_bytes == len(tail)
+        assert log.damage == f"1 torn or damaged line of {len(tail)} bytes"
         assert len(log) == 2
         log.append({"c": 3})
-    assert path.read_bytes() == good + b'{"key":"c","answer":3}\n'
+    assert path.read_bytes() == good + seal({"key": "c", "answer": 3})
 
 
-def test_every_truncation_leaves_a_prefix_of_the_answers(path):
-    fill(path, {"a": [-1.25, True], "b": "é", "c": 3})
+def test_every_truncation_leaves_whole_batches(path):
+    batches = [{"a": [-1.25, True], "b": "é"}, {"c": 3}]
+    with RequestLog(path) as log:
+        for batch in batches:
+            log.append(batch)
     content = path.read_bytes()
-    ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
+    first = content.index(b'{"key":"c"')
     for size in range(len(content) + 1):
         path.write_bytes(content[:size])
+        whole = (size >= first) + (size == len(content))
         with RequestLog(path) as log:
-            whole = sum(end <= size for end in ends)
-            assert len(log) == whole
-            assert log.cut_bytes == size - ([0, *ends][whole])
+            assert dict(log.items()) == {k: v for each in batches[:whole] for k, v in each.items()}
+            assert bool(log.damage) == (size not in (0, first, len(content)))
 
 
-def test_nothing_after_a_bad_line_is_trusted(path):
-    fill(path, {"a": 1, "b": 2, "c": 3})
+def test_only_what_its_checksum_fits_is_trusted(path):
+    for answers in ({"a": 1}, {"b": 2}, {"c": 3}):
+        fill(path, answers)
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(first + second.replace(b'"key"', b'"kex"') + third)
+    path.write_bytes(first + second.replace(b"2", b"4", 1) + third)
+    assert read_answers(path) == {"a": 1, "c": 3}
     with RequestLog(path) as log:
-        assert "a" in log
-        assert "c" not in log
-        assert log.cut_bytes == len(second + third)
-    assert path.read_bytes() == first
+        assert dict(log.items()) == {"a": 1, "c": 3}
+        assert log.damage == f"1 torn or damaged line of {len(second)} bytes"
+    assert path.read_bytes() == first + third
 
 
 def test_append_is_on_disk_before_it_returns(path, monkeypatch):
@@ -120,7 +123,7 @@ def test_failed_append_leaves_the_log_as_it_was(path, monkeypatch):
         assert path.read_bytes() == good
         log.append({"c": 3})
     with RequestLog(path) as log:
-        assert (log.cut_bytes, len(log)) == (0, 2)
+        assert (log.damage, len(log)) == ("", 2)
 
 
 def test_unwritable_place_is_one_sentence(tmp_path):

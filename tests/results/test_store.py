@@ -73,6 +73,22 @@ def test_result_and_samples_return(tmp_path, result):
     assert again["group"].isna().tolist() == [True, False]
 
 
+def test_damaged_samples_are_never_taken_for_others(tmp_path):
+    rows = [row(doc_id=i, value=i / 7, answers=f"[{i / 3}]") for i in range(20)]
+    with RunFolder.open(tmp_path) as run:
+        run.write_samples(frame(*rows))
+    file, good = tmp_path / "samples.parquet", read_samples(tmp_path)
+    content = file.read_bytes()
+    refused = 0
+    for place in range(4, len(content) // 2, 7):  # what follows is mostly the schema
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            assert read_samples(tmp_path).equals(good)
+        except RecordError:
+            refused += 1
+    assert refused > 50
+
+
 def test_samples_of_one_model_in_order():
     samples = frame(row(model="a", value=0.5), row(model="b"), row(model="a", doc_hash="y"))
     found = samples_of(samples, "a")

@@ -19,6 +19,7 @@ from ladder_eval.harness.code.limits import time_limits, total_limit
 from ladder_eval.harness.code.problems import read_problems
 from ladder_eval.harness.code.samples import read_samples
 from ladder_eval.harness.code.sandbox import Sandbox
+from ladder_eval.results.store import RunFolder
 
 RIGHT = "def double(x):\n    return x + x"
 
@@ -176,6 +177,17 @@ def test_verdicts_are_kept_and_the_same_command_goes_on(tmp_path, problems, monk
     assert not set(judged[3:]) & set(kept)
     assert sum(advanced) == 4
     assert [verdict.plus for _, verdict in found.verdicts] == ["pass"] * 3 + ["exception"]
+
+
+def test_two_checks_in_one_folder_at_once_are_one_and_a_sentence(tmp_path, problems):
+    samples, data = sample_file(tmp_path, (0, RIGHT)), tmp_path / "HumanEvalPlus.jsonl"
+    asked = [samples, "--dataset", "humaneval", "--data", data, "--output-dir", tmp_path / "runs"]
+    asked += ["--execute-code", "--unsafe-execution"]
+    assert invoke(*asked)[0] == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    with RunFolder.open(folder):
+        code, _, err = invoke(*asked)
+    assert (code, f"another process is writing to {folder}; wait for it" in err) == (2, True)
 
 
 def test_another_sandbox_or_limit_is_another_run(tmp_path, problems):
