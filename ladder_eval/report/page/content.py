@@ -1,4 +1,7 @@
-"""What the report's page says, as frozen records; `html`, `text` and `files` only set it."""
+"""What the report's page says, as frozen records; `html`, `text` and `files` only set it.
+
+The mean difference of a candidate, for sentences and plots alike, is `results.mean_difference`.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
