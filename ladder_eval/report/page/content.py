@@ -99,7 +99,8 @@ class Explorer:
     """Some documents on the page itself, and where all of them are.
 
     `page.explorer.explore(runs, folder)` returns it, and writes the pages with all documents into
-    `folder`/samples.
+    `folder`/samples. `templates/explorer.html.j2` sets it, with `explorer` in its context and
+    escaping on; `templates/explorer.css` and `templates/explorer.js` stand in the page's own.
 
     Attributes:
         documents: At most 200, flips first.
