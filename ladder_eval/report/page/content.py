@@ -166,7 +166,8 @@ class Verdict:
         baseline: What it was compared with.
         mean: Its mean difference; None where no fractions were compared.
         timings: Its times, in the order of the run.
-        sentences: What both mean, and what they hold for.
+        sentences: What both mean.
+        conditions: What they hold for; "" where only times are known.
     """
 
     run_id: str
@@ -175,6 +176,7 @@ class Verdict:
     mean: MeanDifference | None
     timings: tuple[Timing, ...]
     sentences: tuple[str, ...]
+    conditions: str
 
     @property
     def outcome(self) -> str:
@@ -232,6 +234,7 @@ class Page:
         headline: The answer in a sentence.
         verdicts: The answer for each candidate.
         glance: All candidates in a table; empty where nothing was compared or timed.
+        conditions: What the verdicts hold for, a sentence each, those of several once.
         warnings: What a reader has to know before believing the numbers.
         sections: The rest, in order.
         explorer: Documents to look into; None where there are none.
@@ -242,6 +245,7 @@ class Page:
     headline: str
     verdicts: tuple[Verdict, ...]
     glance: tuple[Block, ...]
+    conditions: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
     explorer: Explorer | None = None
