@@ -125,7 +125,8 @@ class Explorer:
     """Some documents on the page itself, and where all of them are.
 
     `page.explorer.explore(runs, folder)` returns it, and writes the pages with all documents into
-    `folder`/samples. `templates/explorer.html.j2` sets it, with `explorer` in its context and
+    `folder`/samples; the report is `folder`/index.html, so that `index` is samples/index.html.
+    `templates/explorer.html.j2` sets it, with `explorer` in its context and
     escaping on; `templates/explorer.css` and `templates/explorer.js` stand in the page's own.
 
     Attributes:

@@ -80,7 +80,7 @@ def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(
         f"{run.result.run_id}: {text}" if several else text
         for run in runs
-        for text in cautions(run.result)
+        for text in cautions(run)
     )
 
 
