@@ -1,0 +1,192 @@
+"""How charts look: colours for light, dark and grey, and from a chart to a `Figure`.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which any eyes tell apart, and
+no two series differ by colour alone. A chart is drawn once, in its light colours; a style sheet in
+the SVG gives each of them another one where the reader prefers dark pages. Whatever is drawn says
+which conditions it must not be quoted without.
+"""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ladder_eval.report.page.content import Figure
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = [
+    "GRID",
+    "INK",
+    "MUTED",
+    "SERIES",
+    "SHAPES",
+    "WIDTH",
+    "figure_of",
+    "scoped",
+    "short_names",
+    "titled",
+    "vega_runtime",
+]
+
+WIDTH: Final = 400
+"""Pixels across a chart's plot; with its axis it is still readable on a telephone."""
+
+INK: Final = "#1a1a1a"
+MUTED: Final = "#5c5c5c"
+GRID: Final = "#d8d8d8"
+
+SERIES: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a")
+"""Colours of series, in the order of use."""
+
+SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
+"""Shapes of series, in the same order."""
+
+_DARK: Final = {
+    INK: "#e8e8e8",
+    MUTED: "#a8adb5",
+    GRID: "#363c45",
+    "#0072b2": "#56b4e9",
+    "#d55e00": "#f08a4b",
+    "#009e73": "#2cc79a",
+    "#cc79a7": "#e3a3c6",
+    "#e69f00": "#f0c04a",
+    "#56b4e9": "#9ad2f5",
+    "#7a7a7a": "#b5b5b5",
+}
+
+_FONT: Final = "sans-serif"
+_SCALE: Final = 2  # pixels of the PNG by those of the chart
+_LETTERS: Final = 72  # of a line of conditions
+
+
+def figure_of(chart: Any, *, name: str, title: str, caption: str, alt: str) -> Figure:
+    """Draw a chart as SVG and PNG.
+
+    Args:
+        chart: Of altair, its data inside.
+        name: As of `Figure`, as are the others.
+        title: What it shows.
+        caption: How it is read.
+        alt: What it says.
+    """
+    import altair
+    import vl_convert
+
+    spec = configured(chart).to_dict()
+    version = altair.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    svg = vl_convert.vegalite_to_svg(spec, vl_version=version)
+    png = vl_convert.vegalite_to_png(
+        spec | {"background": "white"}, vl_version=version, scale=_SCALE
+    )
+    return Figure(
+        name=name, title=title, caption=caption, alt=alt, svg=_adapted(svg), png=png, spec=spec
+    )
+
+
+def vega_runtime() -> str:
+    """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`; 0.9 MB."""
+    import altair
+    import vl_convert
+
+    version = altair.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    return str(vl_convert.javascript_bundle(vl_version=version))
+
+
+def titled(title: str, conditions: Sequence[str]) -> "alt.TitleParams":
+    """A chart's heading, with what it must not be quoted without below it."""
+    import altair
+
+    lines = [line for each in conditions for line in textwrap.wrap(each, _LETTERS)]
+    return altair.TitleParams(text=title, subtitle=lines)
+
+
+def configured(chart: Any) -> Any:
+    """A chart with the fonts and colours of all."""
+    text = {"labelColor": INK, "titleColor": INK, "labelFont": _FONT, "titleFont": _FONT}
+    return (
+        chart.configure(background="transparent", font=_FONT)
+        .configure_view(stroke=None)
+        .configure_axis(
+            **text,
+            labelFontSize=12,
+            titleFontSize=13,
+            titleFontWeight="normal",
+            gridColor=GRID,
+            domainColor=MUTED,
+            tickColor=MUTED,
+            labelLimit=220,
+        )
+        .configure_legend(
+            **text, labelFontSize=12, titleFontSize=12, orient="bottom", direction="vertical",
+            columns=2, labelLimit=240, symbolStrokeWidth=1.5,
+        )
+        .configure_header(**text, labelFontSize=12, titleFontSize=13)
+        .configure_title(
+            anchor="start", fontSize=14, color=INK, subtitleFontSize=11, subtitleColor=MUTED,
+            font=_FONT, subtitleFont=_FONT, frame="group", offset=12, subtitlePadding=4,
+        )
+    )  # fmt: skip
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names without what all share, which no chart has room for: "ladder" for "ladder_x_1b".
+
+    What is left out is the longest run of words, parted by "_", that is in every name; a name that
+    has nothing else keeps it. Names that would become equal are all kept.
+    """
+    words = [name.split("_") for name in names]
+    runs = [
+        words[0][begin:end]
+        for begin in range(len(words[0]))
+        for end in range(len(words[0]), begin, -1)
+    ] if len(names) > 1 else []  # fmt: skip
+    shared = next(
+        (run for run in sorted(runs, key=len, reverse=True) if all(_at(run, w) is not None for w in words)),
+        [],
+    )
+    short = [_without(shared, each) or name for each, name in zip(words, names, strict=True)]
+    return dict(zip(names, short if len(set(short)) == len(names) else names, strict=True))
+
+
+def _at(run: Sequence[str], words: Sequence[str]) -> int | None:
+    places = range(len(words) - len(run) + 1)
+    return next((i for i in places if list(words[i : i + len(run)]) == list(run)), None)
+
+
+def _without(run: Sequence[str], words: Sequence[str]) -> str:
+    at = _at(run, words) or 0
+    return "_".join([*words[:at], *words[at + len(run) :]])
+
+
+def scoped(svg: str, name: str) -> str:
+    """An SVG whose style sheet applies to nothing but itself, even inside of a page.
+
+    Args:
+        svg: A document with at most one style sheet.
+        name: The class that its root gets.
+    """
+    head, found, rest = svg.partition("<style>")
+    if found:
+        style, _, rest = rest.partition("</style>")
+        style = re.sub(r"([^{}]+)\{(?=[^{}]*\})", lambda each: _selectors(each[1], name), style)
+        rest = f"{style}</style>{rest}"
+    return re.sub(r"<svg\b", f'<svg class="{name}"', head, count=1) + found + rest
+
+
+def _selectors(text: str, name: str) -> str:
+    return ",".join(f".{name} {each.strip()}" for each in text.split(",")) + "{"
+
+
+def _adapted(svg: str) -> str:
+    """An SVG of light colours with a style sheet for dark pages, and none of fixed size."""
+    rules = "".join(
+        f'.chart [{kind}="{light}"]{{{kind}:{dark}}}'
+        for light, dark in _DARK.items()
+        for kind in ("fill", "stroke")
+    )
+    style = f"<style>@media(prefers-color-scheme:dark){{{rules}}}</style>"
+    return re.sub(
+        r"<svg\b([^>]*?) class=\"[^\"]*\"([^>]*)>", rf'<svg class="chart" role="img"\1\2>{style}', svg, count=1
+    )
