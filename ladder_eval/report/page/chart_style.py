@@ -9,22 +9,23 @@ which conditions it must not be quoted without.
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import vl_convert
+from altair import SCHEMA_VERSION, TitleParams
 
 from ladder_eval.report.page.content import Figure
 
-if TYPE_CHECKING:
-    import altair as alt
-
 __all__ = [
+    "BOUND",
     "GRID",
     "INK",
     "MUTED",
     "SERIES",
     "SHAPES",
     "WIDTH",
+    "dark_style",
     "figure_of",
-    "scoped",
     "short_names",
     "titled",
     "vega_runtime",
@@ -37,11 +38,14 @@ INK: Final = "#1a1a1a"
 MUTED: Final = "#5c5c5c"
 GRID: Final = "#d8d8d8"
 
-SERIES: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a")
+SERIES: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Colours of series, in the order of use."""
 
-SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
+SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "triangle-down", "triangle-right")
 """Shapes of series, in the same order."""
+
+BOUND: Final = ("#7a7a7a", "cross")
+"""Colour and shape of no-comm, which is no model but a bound."""
 
 _DARK: Final = {
     INK: "#e8e8e8",
@@ -71,11 +75,8 @@ def figure_of(chart: Any, *, name: str, title: str, caption: str, alt: str) -> F
         caption: How it is read.
         alt: What it says.
     """
-    import altair
-    import vl_convert
-
     spec = configured(chart).to_dict()
-    version = altair.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    version = _vega_lite()
     svg = vl_convert.vegalite_to_svg(spec, vl_version=version)
     png = vl_convert.vegalite_to_png(
         spec | {"background": "white"}, vl_version=version, scale=_SCALE
@@ -87,19 +88,18 @@ def figure_of(chart: Any, *, name: str, title: str, caption: str, alt: str) -> F
 
 def vega_runtime() -> str:
     """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`; 0.9 MB."""
-    import altair
-    import vl_convert
-
-    version = altair.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
-    return str(vl_convert.javascript_bundle(vl_version=version))
+    return str(vl_convert.javascript_bundle(vl_version=_vega_lite()))
 
 
-def titled(title: str, conditions: Sequence[str]) -> "alt.TitleParams":
+def _vega_lite() -> str:
+    """The version of Vega-Lite that charts are written in, such as "6.1"."""
+    return ".".join(SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+
+def titled(title: str, conditions: Sequence[str]) -> TitleParams:
     """A chart's heading, with what it must not be quoted without below it."""
-    import altair
-
     lines = [line for each in conditions for line in textwrap.wrap(each, _LETTERS)]
-    return altair.TitleParams(text=title, subtitle=lines)
+    return TitleParams(text=title, subtitle=lines)
 
 
 def configured(chart: Any) -> Any:
@@ -119,7 +119,7 @@ def configured(chart: Any) -> Any:
             labelLimit=220,
         )
         .configure_legend(
-            **text, labelFontSize=12, titleFontSize=12, orient="bottom", direction="vertical",
+            **text, labelFontSize=12, titleFontSize=12, orient="bottom", symbolOpacity=1,
             columns=2, labelLimit=240, symbolStrokeWidth=1.5,
         )
         .configure_header(**text, labelFontSize=12, titleFontSize=13)
@@ -137,17 +137,17 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     has nothing else keeps it. Names that would become equal are all kept.
     """
     words = [name.split("_") for name in names]
-    runs = [
-        words[0][begin:end]
-        for begin in range(len(words[0]))
-        for end in range(len(words[0]), begin, -1)
-    ] if len(names) > 1 else []  # fmt: skip
-    shared = next(
-        (run for run in sorted(runs, key=len, reverse=True) if all(_at(run, w) is not None for w in words)),
-        [],
-    )
+    shared = _shared_run(words) if len(names) > 1 else []
     short = [_without(shared, each) or name for each, name in zip(words, names, strict=True)]
     return dict(zip(names, short if len(set(short)) == len(names) else names, strict=True))
+
+
+def _shared_run(words: Sequence[Sequence[str]]) -> list[str]:
+    """The longest run of words that is in each of several lists; empty without any."""
+    first = list(words[0])
+    lengths = range(len(first), 0, -1)
+    runs = (first[at : at + n] for n in lengths for at in range(len(first) - n + 1))
+    return next((run for run in runs if all(_at(run, each) is not None for each in words)), [])
 
 
 def _at(run: Sequence[str], words: Sequence[str]) -> int | None:
@@ -160,33 +160,17 @@ def _without(run: Sequence[str], words: Sequence[str]) -> str:
     return "_".join([*words[:at], *words[at + len(run) :]])
 
 
-def scoped(svg: str, name: str) -> str:
-    """An SVG whose style sheet applies to nothing but itself, even inside of a page.
-
-    Args:
-        svg: A document with at most one style sheet.
-        name: The class that its root gets.
-    """
-    head, found, rest = svg.partition("<style>")
-    if found:
-        style, _, rest = rest.partition("</style>")
-        style = re.sub(r"([^{}]+)\{(?=[^{}]*\})", lambda each: _selectors(each[1], name), style)
-        rest = f"{style}</style>{rest}"
-    return re.sub(r"<svg\b", f'<svg class="{name}"', head, count=1) + found + rest
-
-
-def _selectors(text: str, name: str) -> str:
-    return ",".join(f".{name} {each.strip()}" for each in text.split(",")) + "{"
-
-
-def _adapted(svg: str) -> str:
-    """An SVG of light colours with a style sheet for dark pages, and none of fixed size."""
+def dark_style() -> str:
+    """A style sheet that gives everything of class "chart" its colours on dark pages."""
     rules = "".join(
         f'.chart [{kind}="{light}"]{{{kind}:{dark}}}'
         for light, dark in _DARK.items()
         for kind in ("fill", "stroke")
     )
-    style = f"<style>@media(prefers-color-scheme:dark){{{rules}}}</style>"
-    return re.sub(
-        r"<svg\b([^>]*?) class=\"[^\"]*\"([^>]*)>", rf'<svg class="chart" role="img"\1\2>{style}', svg, count=1
-    )
+    return f"@media(prefers-color-scheme:dark){{{rules}}}"
+
+
+def _adapted(svg: str) -> str:
+    """An SVG of light colours with a style sheet for dark pages."""
+    root = rf'<svg class="chart" role="img"\1\2><style>{dark_style()}</style>'
+    return re.sub(r'<svg\b([^>]*?) class="[^"]*"([^>]*)>', root, svg, count=1)

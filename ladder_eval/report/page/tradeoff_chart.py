@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import altair as alt
+
 from ladder_eval.report.page.chart_labels import Label, place_labels
 from ladder_eval.report.page.chart_style import (
     INK,
@@ -39,14 +41,10 @@ class _Axes:
     across_title: str
 
     def x(self, field: str) -> Any:
-        import altair as alt
-
         scale = alt.Scale(domain=list(self.across), nice=False, zero=False)
         return alt.X(f"{field}:Q", title=self.across_title, scale=scale)
 
     def y(self, field: str) -> Any:
-        import altair as alt
-
         scale = alt.Scale(domain=list(self.up), nice=False, zero=False)
         return alt.Y(f"{field}:Q", title="mean accuracy difference, points", scale=scale)
 
@@ -65,8 +63,6 @@ def tradeoff_figure(result: RunResult, tradeoff: Tradeoff, name: str = "tradeoff
         tradeoff: One of its `tradeoffs`.
         name: The figure's name.
     """
-    import altair as alt
-
     best = front(tradeoff.points)
     rows = _rows(tradeoff, best)
     axes = _Axes(
@@ -126,27 +122,23 @@ def _domain(values: Sequence[float]) -> _Ends:
 
 
 def _reference(channel: Any, at: float) -> Any:
-    import altair as alt
-
     chart = alt.Chart(alt.Data(values=[{"at": at}])).mark_rule(color=MUTED, strokeDash=[4, 3])
     return chart.encode(channel)
 
 
 def _front(best: Sequence[Point], axes: _Axes) -> Any:
     """Steps: what the best of the models at least as fast loses."""
-    import altair as alt
-
     rows = [{"speedup": each.speedup, "points": 100 * each.difference} for each in best]
     mark = {"interpolate": "step-before", "color": MUTED, "strokeWidth": 1}
-    return alt.Chart(alt.Data(values=rows)).mark_line(**mark).encode(
-        axes.x("speedup"), axes.y("points")
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(**mark)
+        .encode(axes.x("speedup"), axes.y("points"))
     )
 
 
 def _bars(rows: Sequence[_Row], axes: _Axes) -> list[Any]:
     """Two error bars a candidate; the baseline has none, as it is what others are held against."""
-    import altair as alt
-
     chart = alt.Chart(alt.Data(values=[row for row in rows if row["family"] != "baseline"]))
     bar, colour = chart.mark_rule(strokeWidth=1.5), _colour(rows)
     return [
@@ -157,8 +149,6 @@ def _bars(rows: Sequence[_Row], axes: _Axes) -> list[Any]:
 
 def _colour(rows: Sequence[_Row]) -> Any:
     """Families by colour, the baseline in that of text; named where there are several."""
-    import altair as alt
-
     families = list(dict.fromkeys(row["family"] for row in rows))
     scale = alt.Scale(domain=families, range=[INK, *SERIES[: len(families) - 1]])
     legend = alt.Legend(title=None) if len(families) > 2 else None
@@ -166,8 +156,6 @@ def _colour(rows: Sequence[_Row]) -> Any:
 
 
 def _marks(rows: Sequence[_Row], axes: _Axes) -> Any:
-    import altair as alt
-
     shape = alt.Shape(
         "kind:N",
         scale=alt.Scale(domain=list(_KINDS), range=list(_KINDS.values())),
@@ -187,15 +175,11 @@ def _marks(rows: Sequence[_Row], axes: _Axes) -> Any:
         alt.Tooltip("on the front:N"),
     ]
     chart = alt.Chart(alt.Data(values=list(rows))).mark_point(filled=True, size=75, opacity=1)
-    return chart.encode(
-        axes.x("speedup"), axes.y("points"), _colour(rows), shape, tooltip=tips
-    )
+    return chart.encode(axes.x("speedup"), axes.y("points"), _colour(rows), shape, tooltip=tips)
 
 
 def _names(rows: Sequence[_Row], axes: _Axes) -> list[Any]:
     """The models' names, those that end at their place apart from those that begin there."""
-    import altair as alt
-
     pixel = axes.pixel
     placed = place_labels(
         [pixel(row["speedup"], row["points"]) for row in rows],
