@@ -11,12 +11,15 @@ from ladder_eval.report.judged import judged_blocks
 from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
 from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
+from ladder_eval.report.page.equal import equal_blocks, equal_sentences
 from ladder_eval.report.page.verdicts import glance, headline, verdicts
 from ladder_eval.report.scores import all_scores, average_blocks, score_blocks
 from ladder_eval.report.speed import brief_speed_block, published_block, speed_block
 from ladder_eval.report.tables import conditions
 from ladder_eval.report.utilisation import utilisation_blocks
+from ladder_eval.results.equal_terms import equal_terms
 from ladder_eval.results.records import RunResult
+from ladder_eval.results.tradeoff import tradeoffs
 
 __all__ = ["SHOWN_SCORES", "gather"]
 
@@ -90,11 +93,12 @@ def _is_empty(section: Section) -> bool:
 
 
 def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> Iterator[Section]:
+    yield _tradeoff(runs, figures.get("tradeoff", ()))
     yield Section(
         anchor="accuracy",
         title="Accuracy",
-        blocks=_of(runs, _accuracy),
         figures=tuple(figures.get("accuracy", ())),
+        blocks=_of(runs, _accuracy),
     )
     yield Section(
         anchor="speed",
@@ -114,6 +118,18 @@ def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> I
         ),
     )
     yield _scores(runs)
+
+
+def _tradeoff(runs: Sequence[Run], figures: Sequence[Figure]) -> Section:
+    """Accuracy against speed, and both at equal terms; empty where nothing has both."""
+    found = [equal_terms(each, run.folder) for run in runs for each in tradeoffs(run.result)]
+    return Section(
+        anchor="tradeoff",
+        title="Accuracy against speed",
+        sentences=equal_sentences(found),
+        figures=tuple(figures),
+        blocks=equal_blocks(found),
+    )
 
 
 def _of(runs: Sequence[Run], make: Callable[[RunResult], Iterable[Block]]) -> tuple[Block, ...]:

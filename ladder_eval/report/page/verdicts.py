@@ -18,6 +18,7 @@ from ladder_eval.report.words import bounds, made_words, points, subset
 from ladder_eval.results.mean_difference import MeanDifference, candidates, mean_difference
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import Estimate, SpeedRecord
+from ladder_eval.results.tradeoff import front, tradeoffs
 
 __all__ = ["accuracy_sentence", "glance", "headline", "verdicts"]
 
@@ -106,7 +107,7 @@ def _verdict(result: RunResult, name: str) -> Verdict:
         baseline=_baseline(result, timings),
         mean=mean,
         timings=timings,
-        sentences=(*accuracy, *_speed(timings)),
+        sentences=(*accuracy, *_speed(timings), *_other_choices(result, name)),
         conditions=_conditions(result, name),
     )
 
@@ -139,6 +140,26 @@ def _speed(timings: Sequence[Timing]) -> Iterator[str]:
 
 def _speedup_of(timing: Timing) -> Estimate | None:
     return main_phase(timing.row).speedup
+
+
+def _other_choices(result: RunResult, name: str) -> Iterator[str]:
+    """Whether a model that was timed beside this one is at once as fast and as accurate."""
+    for each in tradeoffs(result):
+        own = next((point for point in each.points if point.arm == name), None)
+        if own is None or len(each.points) < 3:
+            continue
+        if own in front(each.points):
+            yield "No other choice beside it is both as fast and as accurate, by the estimates."
+            continue
+        better = [
+            point.arm
+            for point in each.points
+            if point is not own
+            and (point.speedup, point.difference) != (own.speedup, own.difference)
+            and point.speedup >= own.speedup
+            and point.difference >= own.difference
+        ]
+        yield f"By the estimates, at least as fast and as accurate: {', '.join(better)}."
 
 
 def _conditions(result: RunResult, name: str) -> str:
