@@ -12,7 +12,7 @@ from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
 from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
 from ladder_eval.report.page.equal import equal_blocks, equal_sentences
-from ladder_eval.report.page.verdicts import glance, headline, verdicts
+from ladder_eval.report.page.verdicts import choices, glance, headline, verdicts
 from ladder_eval.report.scores import all_scores, average_blocks, score_blocks
 from ladder_eval.report.speed import brief_speed_block, published_block, speed_block
 from ladder_eval.report.tables import conditions
@@ -46,6 +46,7 @@ def gather(
         headline=headline(found),
         verdicts=found,
         glance=glance(found),
+        choices=choices(runs),
         conditions=_shared(found),
         warnings=_warnings(runs),
         sections=tuple(each for each in _sections(runs, figures or {}) if not _is_empty(each)),

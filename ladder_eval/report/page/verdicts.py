@@ -18,9 +18,9 @@ from ladder_eval.report.words import bounds, made_words, points, subset
 from ladder_eval.results.mean_difference import MeanDifference, candidates, mean_difference
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import Estimate, SpeedRecord
-from ladder_eval.results.tradeoff import front, tradeoffs
+from ladder_eval.results.tradeoff import Point, Tradeoff, front, tradeoffs
 
-__all__ = ["accuracy_sentence", "glance", "headline", "verdicts"]
+__all__ = ["accuracy_sentence", "choices", "glance", "headline", "verdicts"]
 
 
 def verdicts(runs: Sequence[Run]) -> tuple[Verdict, ...]:
@@ -38,6 +38,12 @@ def headline(found: Sequence[Verdict]) -> str:
     if any(each.timings for each in found):
         return "Speed alone was measured: whether answers are as good isn't known from these runs."
     return "Nothing was compared: these runs have no candidate with a baseline."
+
+
+def choices(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Whether another choice would be better, a sentence a measurement that compares several."""
+    found = (_choice(each) for run in runs for each in tradeoffs(run.result))
+    return tuple(dict.fromkeys(sentence for sentence in found if sentence))
 
 
 def glance(found: Sequence[Verdict]) -> tuple[Block, ...]:
@@ -107,7 +113,7 @@ def _verdict(result: RunResult, name: str) -> Verdict:
         baseline=_baseline(result, timings),
         mean=mean,
         timings=timings,
-        sentences=(*accuracy, *_speed(timings), *_other_choices(result, name)),
+        sentences=(*accuracy, *_speed(timings)),
         conditions=_conditions(result, name),
     )
 
@@ -142,24 +148,27 @@ def _speedup_of(timing: Timing) -> Estimate | None:
     return main_phase(timing.row).speedup
 
 
-def _other_choices(result: RunResult, name: str) -> Iterator[str]:
-    """Whether a model that was timed beside this one is at once as fast and as accurate."""
-    for each in tradeoffs(result):
-        own = next((point for point in each.points if point.arm == name), None)
-        if own is None or len(each.points) < 3:
-            continue
-        if own in front(each.points):
-            yield "No other choice beside it is both as fast and as accurate, by the estimates."
-            continue
-        better = [
-            point.arm
-            for point in each.points
-            if point is not own
-            and (point.speedup, point.difference) != (own.speedup, own.difference)
-            and point.speedup >= own.speedup
-            and point.difference >= own.difference
-        ]
-        yield f"By the estimates, at least as fast and as accurate: {', '.join(better)}."
+def _choice(found: Tradeoff) -> str:
+    """Which models another one beats in accuracy and speed at once."""
+    if len(found.points) < 3:
+        return ""
+    kept = front(found.points)
+    beaten = [point for point in found.points if point not in kept]
+    if not beaten:
+        return (
+            "No choice beats another one here: by the estimates, whatever is faster is less "
+            "accurate."
+        )
+    by = (f"{' and '.join(_better(point, kept))} than {point.arm}" for point in beaten)
+    return f"At least as fast and as accurate, by the estimates: {'; '.join(by)}."
+
+
+def _better(point: Point, kept: Sequence[Point]) -> list[str]:
+    return [
+        each.arm
+        for each in kept
+        if each.speedup >= point.speedup and each.difference >= point.difference
+    ]
 
 
 def _conditions(result: RunResult, name: str) -> str:
