@@ -210,7 +210,7 @@ def _by_source(totals: Floats, sizes: Floats, sources: Sequence[str]) -> tuple[F
         return totals, sizes
     summed = np.zeros((len(names), totals.shape[1]))
     np.add.at(summed, index, totals)
-    return summed, np.bincount(index, weights=sizes)
+    return summed, np.bincount(index, weights=sizes).astype(np.float64)
 
 
 def _counts(units: int, draws: int, rng: np.random.Generator) -> Iterator[Floats]:

@@ -88,7 +88,8 @@ def figure_of(chart: Any, *, name: str, title: str, caption: str, alt: str) -> F
 
 def vega_runtime() -> str:
     """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`; 0.9 MB."""
-    return str(vl_convert.javascript_bundle(vl_version=_vega_lite()))
+    snippet = "window.vegaEmbed = vegaEmbed;"
+    return str(vl_convert.javascript_bundle(snippet, vl_version=_vega_lite()))
 
 
 def _vega_lite() -> str:
