@@ -20,8 +20,11 @@ from ladder_eval.results.speed_records import (
 __all__ = [
     "arm_words",
     "brief_speed_block",
+    "candidate_sentences",
+    "control_speedup",
     "digits",
     "link_words",
+    "main_phase",
     "milliseconds",
     "over_words",
     "published_block",
@@ -50,9 +53,9 @@ def brief_speed_block(record: SpeedRecord) -> Block:
                 arm_words(row),
                 milliseconds(row.prefill.seconds),
                 milliseconds(row.decode.seconds) if row.decode else NOTHING,
-                _value(_main(row).speedup),
-                _interval(_main(row).speedup),
-                _share(_main(row).comm),
+                _value(main_phase(row).speedup),
+                _interval(main_phase(row).speedup),
+                _share(main_phase(row).comm),
             )
             for row in record.rows
         ),
@@ -165,7 +168,7 @@ def arm_words(row: SpeedRow | LoadRow | ReplayRow) -> str:
     return "no-comm (a bound)" if row.role == "bound" else row.arm
 
 
-def _main(row: SpeedRow) -> PhaseRecord:
+def main_phase(row: SpeedRow) -> PhaseRecord:
     """The phase that a measurement is about: decoding, or prefill if nothing is decoded."""
     return row.decode or row.prefill
 
@@ -222,16 +225,26 @@ def _share(estimate: Estimate | None) -> str:
     return NOTHING if estimate is None else f"{round(100 * estimate.value)}".replace("-", "−")
 
 
+def candidate_sentences(record: SpeedRecord) -> dict[str, str]:
+    """What may be said of each candidate's speed, by the arm's name, with what it is said of."""
+    baseline = next(row for row in record.rows if row.role == "baseline")
+    control, over = control_speedup(record), over_words(record)
+    return {
+        row.arm: f"{over}{_verdict(row, baseline.arm, control)}"
+        for row in record.rows
+        if row.role == "candidate"
+    }
+
+
+def control_speedup(record: SpeedRecord) -> Estimate | None:
+    """The baseline against itself (A/A), in the main phase: what chance alone does."""
+    return main_phase(next(row for row in record.rows if row.role == "control")).speedup
+
+
 def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
     """A sentence a candidate, and what chance alone does."""
     baseline = next(row for row in record.rows if row.role == "baseline")
-    control = _main(next(row for row in record.rows if row.role == "control")).speedup
-    over = over_words(record)
-    sentences = [
-        f"{over}{_verdict(row, baseline.arm, control)}"
-        for row in record.rows
-        if row.role == "candidate"
-    ]
+    control, sentences = control_speedup(record), list(candidate_sentences(record).values())
     if control is not None:
         sentences.append(
             f"{baseline.arm} against itself (A/A): {control.value:.2f}{_sure(control)}."
@@ -250,7 +263,7 @@ def over_words(record: SpeedRecord | Conditions) -> str:
 
 
 def _verdict(row: SpeedRow, baseline: str, control: Estimate | None) -> str:
-    phase, speedup = _main(row), _main(row).speedup
+    phase, speedup = main_phase(row), main_phase(row).speedup
     if speedup is None or control is None:
         return ""
     verb = "decodes" if row.decode else "reads its prompt"

@@ -4,6 +4,7 @@ It is the difference that `results.endpoint` tests, each task weighing the same;
 intervals that the run recorded, without a margin, and without spending a look at a claim.
 """
 
+import math
 from dataclasses import dataclass
 
 from ladder_eval.results.averages import average_tasks
@@ -57,14 +58,14 @@ def mean_difference(result: RunResult, candidate: str) -> MeanDifference | None:
     if not found:
         return None
     means = [each.difference for each in found]
-    difference, interval = stratified(means, list(map(_interval, found)), [1.0] * len(found))
+    _, interval = stratified(means, list(map(_interval, found)), [1.0] * len(found))
     return MeanDifference(
         candidate=candidate,
         baseline=found[0].baseline,
         tasks=tuple(each.task for each in found),
         missing=tuple(name for name in names if name not in compared),
         n=sum(each.n for each in found),
-        difference=difference,
+        difference=math.fsum(means) / len(means),
         interval=interval,
         confidence=found[0].confidence,
     )

@@ -5,12 +5,38 @@ The mean difference of a candidate, for sentences and plots alike, is `results.m
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ladder_eval.report.block import Block
+from ladder_eval.report.block import NOTHING, Block
+from ladder_eval.results.mean_difference import MeanDifference
 from ladder_eval.results.records import RunResult
+from ladder_eval.results.speed_records import SpeedRecord, SpeedRow
 
-__all__ = ["Answer", "Document", "Explorer", "Figure", "Page", "Run", "Section"]
+__all__ = [
+    "BETTER",
+    "UNDECIDED",
+    "WORSE",
+    "Answer",
+    "Document",
+    "Explorer",
+    "Facts",
+    "Figure",
+    "Page",
+    "Run",
+    "Section",
+    "Timing",
+    "Verdict",
+]
+
+
+BETTER: Final = "better"
+"""The outcome of a mean difference whose interval lies above zero."""
+
+WORSE: Final = "worse"
+"""That of one whose interval lies below zero."""
+
+UNDECIDED: Final = "undecided"
+"""That of one whose interval holds zero."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +145,8 @@ class Explorer:
     """Some documents on the page itself, and where all of them are.
 
     `page.explorer.explore(runs, folder)` returns it, and writes the pages with all documents into
-    `folder`/samples.
+    `folder`/samples. `templates/explorer.html.j2` sets it, with `explorer` in its context and
+    escaping on; `templates/explorer.css` and `templates/explorer.js` stand in the page's own.
 
     Attributes:
         documents: At most 200, flips first.
@@ -137,6 +164,62 @@ class Explorer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """What one measurement says of one candidate.
+
+    Attributes:
+        record: The measurement.
+        row: The candidate's row in it.
+    """
+
+    record: SpeedRecord
+    row: SpeedRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What is known of one candidate.
+
+    Attributes:
+        run_id: The run.
+        candidate: Its name.
+        baseline: What it was compared with.
+        mean: Its mean difference; None where no fractions were compared.
+        timings: Its times, in the order of the run.
+        sentences: What both mean, and what they hold for.
+    """
+
+    run_id: str
+    candidate: str
+    baseline: str
+    mean: MeanDifference | None
+    timings: tuple[Timing, ...]
+    sentences: tuple[str, ...]
+
+    @property
+    def outcome(self) -> str:
+        """BETTER, WORSE or UNDECIDED by the mean difference; a dash where there's none."""
+        if self.mean is None:
+            return NOTHING
+        if not self.mean.decided:
+            return UNDECIDED
+        return BETTER if self.mean.difference > 0 else WORSE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """Labels and texts.
+
+    Attributes:
+        title: Of what they are.
+        pairs: A label and a text each.
+    """
+
+    title: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
     """A part of the page, in the order: sentences, figures, tables.
 
@@ -146,7 +229,8 @@ class Section:
         sentences: What it says, a paragraph each.
         figures: Plots.
         blocks: Tables, each with its notes.
-        folded: Whether it begins closed, as conditions do that are long.
+        facts: Labels and texts, such as conditions, in groups that have a name.
+        folded: Tables that are shown only when asked for, each with its notes.
     """
 
     anchor: str
@@ -154,7 +238,8 @@ class Section:
     sentences: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     blocks: tuple[Block, ...] = ()
-    folded: bool = False
+    facts: tuple[Facts, ...] = ()
+    folded: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +249,9 @@ class Page:
     Attributes:
         title: Of what it is.
         subtitle: The runs and the time, in a line.
-        verdicts: The answer, a sentence each; the first is the headline.
+        headline: The answer in a sentence.
+        verdicts: The answer for each candidate.
+        glance: All candidates in a table; empty where nothing was compared or timed.
         warnings: What a reader has to know before believing the numbers.
         sections: The rest, in order.
         explorer: Documents to look into; None where there are none.
@@ -172,7 +259,9 @@ class Page:
 
     title: str
     subtitle: str
-    verdicts: tuple[str, ...]
+    headline: str
+    verdicts: tuple[Verdict, ...]
+    glance: tuple[Block, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
     explorer: Explorer | None = None
