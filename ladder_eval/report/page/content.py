@@ -90,6 +90,8 @@ class Answer:
         scores: By what it chose, one a choice, the largest: the log-likelihood in nats, of acc_norm
             by the choice's characters, of acc_bytes by its bytes.
         chosen: Index of the choice with the largest; None where there are no choices.
+        worth: The value as it reads: "right", "wrong", a number; "" where the text says it.
+        role: "baseline" or "candidate"; "" where nothing is compared.
     """
 
     model: str
@@ -99,6 +101,8 @@ class Answer:
     extracted: str = ""
     scores: tuple[float, ...] = ()
     chosen: int | None = None
+    worth: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,6 +165,22 @@ class Explorer:
     flips: int
     index: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Names of the candidates, in order of appearance."""
+        answers = (each for document in self.documents for each in document.answers)
+        return tuple(dict.fromkeys(each.model for each in answers if each.role == "candidate"))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks, in order."""
+        return tuple(sorted({document.task for document in self.documents}))
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that have documents here, in order of appearance."""
+        return tuple(dict.fromkeys(document.run_id for document in self.documents))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -88,6 +88,8 @@ class Reader:
             replace(
                 _answer(asked, metric, cells[i], texts[i]),
                 model=self._answered.models[i],
+                worth=_worth(metric, float(cells[i]["value"])),
+                role=self._role(i),
                 change=_CHANGES[int(self._answered.changes[number, i])],
             )
             for i in there
@@ -107,6 +109,11 @@ class Reader:
             choices=asked.choices,
             right=right_choices(asked.choices, target, answers),
         )
+
+    def _role(self, model: int) -> str:
+        if not self._answered.compared:
+            return ""
+        return "candidate" if model else "baseline"
 
 
 def abridged(document: Document, prompt: int, text: int) -> Document:
@@ -172,6 +179,12 @@ def _answer(asked: Question, metric: str, cells: dict[str, Any], text: str) -> A
     if not text or text == extracted:
         return Answer(model="", text=extracted, value=value)
     return Answer(model="", text=text, value=value, extracted=extracted)
+
+
+def _worth(metric: str, value: float) -> str:
+    if metric in LOWER_IS_BETTER:
+        return ""
+    return {0.0: "wrong", 1.0: "right"}.get(value, f"{value:.2f}")
 
 
 def _perplexity(metric: str, cells: dict[str, Any]) -> str:
