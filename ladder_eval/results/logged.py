@@ -7,7 +7,7 @@ document, and only those that are wanted are read.
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -40,23 +40,25 @@ class Logged:
     document: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
 class LoggedSamples:
-    """The files of one model in a run's folder.
+    """The files of one model in a run's folder, each of which is searched once.
 
     Attributes:
-        run: The run's folder.
-        model: The model's name.
+        folder: Where they are; a run may be without.
     """
 
-    run: Path
-    model: str
-    _places: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
+    def __init__(self, run: Path, model: str) -> None:
+        """Find the files.
 
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        return self.run / "lm_eval" / _NOT_IN_FOLDERS.sub("__", self.model)
+        Args:
+            run: The run's folder.
+            model: The model's name.
+        """
+        self.folder = run / "lm_eval" / _NOT_IN_FOLDERS.sub("__", model)
+        paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        named = ((_FILE.fullmatch(path.name), path) for path in paths)
+        self._files = {name["part"]: path for name, path in named if name}
+        self._places: dict[str, dict[int, int]] = {}
 
     def read(self, part: str, wanted: Iterable[tuple[int, str]]) -> Iterator[Logged | None]:
         """What was logged about documents of one of lm-eval's tasks, in the order wanted.
@@ -71,7 +73,7 @@ class LoggedSamples:
         Raises:
             RecordError: If the file can't be read.
         """
-        path = self._file(part)
+        path = self._files.get(part)
         if path is None:
             yield from (None for _ in wanted)
             return
@@ -82,12 +84,6 @@ class LoggedSamples:
                     yield _line(file, places.get(doc_id), doc_hash)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RecordError(f"can't read {path} ({error!r}); restore it.") from error
-
-    def _file(self, part: str) -> Path | None:
-        if not self.folder.is_dir():
-            return None
-        named = ((_FILE.fullmatch(path.name), path) for path in sorted(self.folder.iterdir()))
-        return next((path for name, path in named if name and name["part"] == part), None)
 
     def _found(self, part: str, file: BinaryIO) -> dict[int, int]:
         """Where in the file each document's first line begins."""

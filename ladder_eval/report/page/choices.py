@@ -104,9 +104,9 @@ def _named(choices: Sequence[str], target: str) -> int | None:
 
 def _common(contexts: Sequence[str]) -> str:
     """What all contexts begin with, in whole words where they go on differently."""
+    if len(set(contexts)) == 1:
+        return contexts[0]
     common = os.path.commonprefix(list(contexts))
-    if all(len(context) == len(common) for context in contexts):
-        return common
     return common[: max(common.rfind(" "), common.rfind("\n")) + 1]
 
 

@@ -15,7 +15,7 @@ from ladder_eval.report.words import figure
 from ladder_eval.results.logged import Logged, LoggedSamples
 from ladder_eval.results.metrics import LOWER_IS_BETTER, Term, over
 
-__all__ = ["Reader", "abridged", "one_line"]
+__all__ = ["Reader", "abridged", "has_prompts", "one_line"]
 
 _CHANGES: Final = {1: "gain", -1: "loss", 0: ""}
 _PREVIEW: Final = 140  # characters
@@ -37,9 +37,8 @@ class Reader:
         """
         self._answered = answered
         self._logged = {name: LoggedSamples(answered.run.folder, name) for name in answered.models}
-        first = self._logged[answered.models[0]]
-        self.has_prompts = first.folder.is_dir()
-        self._cells = read_cells(answered.run, () if self.has_prompts else ("document",))
+        more = () if has_prompts(answered) else ("document",)
+        self._cells = read_cells(answered.run, more)
 
     def documents(self, numbers: Sequence[int]) -> Iterator[Document]:
         """The documents with these numbers in `Answered.table`, in that order.
@@ -103,7 +102,7 @@ class Reader:
             metric=metric,
             change=_change(answers),
             prompt=asked.prompt,
-            target=_plain(target),
+            target="" if metric in LOWER_IS_BETTER else _plain(target),  # it's the prompt again
             answers=tuple(answers),
             preview=one_line(_telling(fields) or asked.prompt),
             choices=asked.choices,
@@ -114,6 +113,11 @@ class Reader:
         if not self._answered.compared:
             return ""
         return "candidate" if model else "baseline"
+
+
+def has_prompts(answered: Answered) -> bool:
+    """Whether what was asked is in the run's folder, as lm-eval logged it."""
+    return LoggedSamples(answered.run.folder, answered.models[0]).folder.is_dir()
 
 
 def abridged(document: Document, prompt: int, text: int) -> Document:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ladder_eval.report.page.answered import Answered, read_answered
 from ladder_eval.report.page.content import Document, Explorer, Run
-from ladder_eval.report.page.documents import Reader, abridged
+from ladder_eval.report.page.documents import Reader, abridged, has_prompts
 from ladder_eval.report.page.samples_pages import link_to, write_samples
 
 __all__ = ["MOST_EMBEDDED", "chosen", "explore"]
@@ -116,7 +116,11 @@ def _alternate(streams: Iterable[Iterable[_Item]]) -> Iterator[_Item]:
 
 def _different(places: Iterable[_Place]) -> Iterator[_Place]:
     """Each place once: a document may have flipped for several candidates."""
-    yield from dict.fromkeys(places)
+    seen: set[_Place] = set()
+    for place in places:
+        if place not in seen:
+            seen.add(place)
+            yield place
 
 
 def _read(
@@ -155,7 +159,7 @@ def _size(document: Document) -> int:
 
 def _notes(found: Sequence[Answered]) -> Iterator[str]:
     for each in found:
-        if not Reader(each).has_prompts:
+        if not has_prompts(each):
             yield (
                 f"Run {each.run.result.run_id} has no prompts (its folder has no lm_eval/): "
                 "documents are shown as the data set has them."
