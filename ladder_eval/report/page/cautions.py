@@ -1,9 +1,11 @@
 """What a reader has to know before believing a run's numbers."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from ladder_eval.report.judged import waiting_sentence
+from ladder_eval.report.page.content import Run
 from ladder_eval.report.speed import control_speedup, speed_title
 from ladder_eval.report.words import subset, truncation
 from ladder_eval.results.averages import headlines
@@ -12,6 +14,8 @@ from ladder_eval.results.mean_difference import candidates
 from ladder_eval.results.metrics import is_fraction
 from ladder_eval.results.records import POOLED, RunResult
 from ladder_eval.results.speed_records import SpeedRecord
+from ladder_eval.results.store import SAMPLES_NAME
+from ladder_eval.results.ties import ties
 
 __all__ = ["SMALL", "cautions"]
 
@@ -19,9 +23,14 @@ SMALL: Final = 100
 """With fewer documents, one of them moves a task's score by more than a point."""
 
 
-def cautions(result: RunResult) -> tuple[str, ...]:
-    """The run's own warnings, then those that follow from its numbers."""
-    return tuple(dict.fromkeys((*result.warnings, *_found(result))))
+def cautions(run: Run) -> tuple[str, ...]:
+    """The run's own warnings, then those that follow from its numbers and its answers.
+
+    Raises:
+        RecordError: If the run has samples that can't be read.
+    """
+    found = (*run.result.warnings, *_found(run.result), *_tied(run.folder / SAMPLES_NAME))
+    return tuple(dict.fromkeys(found))
 
 
 def _found(result: RunResult) -> Iterator[str]:
@@ -87,6 +96,15 @@ def _unchanged(result: RunResult) -> Iterator[str]:
                 f"{candidate} and {result.baseline} tie on every document of {', '.join(ties)}: "
                 "the intervals there come from the number of documents alone."
             )
+
+
+def _tied(samples: Path) -> Iterator[str]:
+    """Answers that the order of their choices decided."""
+    for each in ties(samples) if samples.is_file() else ():
+        yield (
+            f"{each.model} has two most likely choices in {each.tied} of {each.documents} "
+            f"documents of {each.task}; the first of them counts as its answer."
+        )
 
 
 def _timed(record: SpeedRecord) -> Iterator[str]:

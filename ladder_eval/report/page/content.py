@@ -149,7 +149,8 @@ class Explorer:
     """Some documents on the page itself, and where all of them are.
 
     `page.explorer.explore(runs, folder)` returns it, and writes the pages with all documents into
-    `folder`/samples. `templates/explorer.html.j2` sets it, with `explorer` in its context and
+    `folder`/samples; the report is `folder`/index.html, so that `index` is samples/index.html.
+    `templates/explorer.html.j2` sets it, with `explorer` in its context and
     escaping on; `templates/explorer.css` and `templates/explorer.js` stand in the page's own.
 
     Attributes:
@@ -206,7 +207,8 @@ class Verdict:
         baseline: What it was compared with.
         mean: Its mean difference; None where no fractions were compared.
         timings: Its times, in the order of the run.
-        sentences: What both mean, and what they hold for.
+        sentences: What both mean.
+        conditions: What they hold for; "" where only times are known.
     """
 
     run_id: str
@@ -215,6 +217,7 @@ class Verdict:
     mean: MeanDifference | None
     timings: tuple[Timing, ...]
     sentences: tuple[str, ...]
+    conditions: str
 
     @property
     def outcome(self) -> str:
@@ -272,6 +275,7 @@ class Page:
         headline: The answer in a sentence.
         verdicts: The answer for each candidate.
         glance: All candidates in a table; empty where nothing was compared or timed.
+        conditions: What the verdicts hold for, a sentence each, those of several once.
         warnings: What a reader has to know before believing the numbers.
         sections: The rest, in order.
         explorer: Documents to look into; None where there are none.
@@ -282,6 +286,7 @@ class Page:
     headline: str
     verdicts: tuple[Verdict, ...]
     glance: tuple[Block, ...]
+    conditions: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
     explorer: Explorer | None = None

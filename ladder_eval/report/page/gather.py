@@ -10,7 +10,7 @@ from ladder_eval.report.gaps import gap_blocks
 from ladder_eval.report.judged import judged_blocks
 from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
-from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section
+from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
 from ladder_eval.report.page.verdicts import glance, headline, verdicts
 from ladder_eval.report.scores import all_scores, average_blocks, score_blocks
 from ladder_eval.report.speed import brief_speed_block, published_block, speed_block
@@ -43,6 +43,7 @@ def gather(
         headline=headline(found),
         verdicts=found,
         glance=glance(found),
+        conditions=_shared(found),
         warnings=_warnings(runs),
         sections=tuple(each for each in _sections(runs, figures or {}) if not _is_empty(each)),
         explorer=explorer,
@@ -62,13 +63,24 @@ def _subtitle(runs: Sequence[Run]) -> str:
     return ", ".join(filter(None, (f"measured {days}", made)))
 
 
+def _shared(found: Sequence[Verdict]) -> tuple[str, ...]:
+    """The conditions of all verdicts, each once, with whose they are where they differ."""
+    names: dict[str, list[str]] = {}
+    for each in found:
+        if each.conditions:
+            names.setdefault(each.conditions, []).append(each.candidate)
+    if len(names) == 1:
+        return tuple(names)
+    return tuple(f"{', '.join(own)}: {text}" for text, own in names.items())
+
+
 def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
     """All warnings, with the run that they are of where there are several."""
     several = len(runs) > 1
     return tuple(
         f"{run.result.run_id}: {text}" if several else text
         for run in runs
-        for text in cautions(run.result)
+        for text in cautions(run)
     )
 
 

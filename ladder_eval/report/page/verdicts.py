@@ -106,7 +106,8 @@ def _verdict(result: RunResult, name: str) -> Verdict:
         baseline=_baseline(result, timings),
         mean=mean,
         timings=timings,
-        sentences=(*accuracy, *_speed(timings), *_conditions(result, name)),
+        sentences=(*accuracy, *_speed(timings)),
+        conditions=_conditions(result, name),
     )
 
 
@@ -140,15 +141,15 @@ def _speedup_of(timing: Timing) -> Estimate | None:
     return main_phase(timing.row).speedup
 
 
-def _conditions(result: RunResult, name: str) -> Iterator[str]:
+def _conditions(result: RunResult, name: str) -> str:
     """What must not be left out: documents, number format, how the weights came to fit."""
     models = {model.name: model for model in result.models}
     if name not in models or not result.tasks:
-        return
+        return ""
     model, documents = models[name], sum(task.documents for task in result.tasks)
     part = subset(result.tasks).replace("subset:", "a subset of", 1) or f"all {documents}"
     how = f"{model.dtype} on {model.device}; weights: {made_words(model)}"
-    yield f"Scored on {part} documents, {how}."
+    return f"Scored on {part} documents, {how}."
 
 
 def _both(found: Verdict) -> str:

@@ -1,0 +1,42 @@
+"use strict";
+// Headings become buttons that sort their table; without scripts the table stays as it is.
+const value = (row, at) => row.cells[at].textContent.trim();
+const number = text => parseFloat(text.replace("−", "-"));
+
+function compare(a, b) {
+  const [x, y] = [number(a), number(b)];
+  if (Number.isNaN(x) || Number.isNaN(y)) {
+    return Number.isNaN(x) - Number.isNaN(y) || a.localeCompare(b);
+  }
+  return x - y || a.localeCompare(b);
+}
+
+function sort(heading) {
+  const table = heading.closest("table");
+  const body = table.tBodies[0];
+  const up = heading.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+  const at = heading.cellIndex;
+  const rows = [...body.rows].sort((a, b) => (up ? 1 : -1) * compare(value(a, at), value(b, at)));
+  body.append(...rows);
+}
+
+for (const heading of document.querySelectorAll("table.sortable thead th")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.append(...heading.childNodes);
+  heading.append(button);
+  button.addEventListener("click", () => sort(heading));
+}
+
+// What is folded is printed, too.
+addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details:not([open])")) {
+    each.open = true;
+    each.dataset.opened = "";
+  }
+});
+addEventListener("afterprint", () => {
+  for (const each of document.querySelectorAll("details[data-opened]")) each.open = false;
+});
