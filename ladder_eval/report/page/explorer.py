@@ -32,7 +32,7 @@ _Place = tuple[int, int]  # a run's and a document's number
 Numbers = npt.NDArray[np.int64]
 
 
-def explore(runs: Sequence[Run], folder: Path | None) -> Explorer:
+def explore(runs: Sequence[Run], folder: Path | None) -> Explorer | None:
     """Choose documents, and write pages with all of them into `folder`/samples.
 
     Documents that flipped come first, taken by turns from runs, candidates, tasks, and gains and
@@ -41,7 +41,10 @@ def explore(runs: Sequence[Run], folder: Path | None) -> Explorer:
 
     Args:
         runs: Finished runs; those without samples have no documents.
-        folder: The folder beside the report; None to write no pages.
+        folder: The report's folder; None to write no pages.
+
+    Returns:
+        None if no run has samples.
 
     Raises:
         RecordError: If samples can't be read, or a page can't be written.
@@ -49,8 +52,8 @@ def explore(runs: Sequence[Run], folder: Path | None) -> Explorer:
     found = [each for each in map(read_answered, runs) if each is not None]
     total = sum(len(each.table) for each in found)
     if not found:
-        return Explorer(documents=(), total=0, flips=0, index="")
-    documents = _within(_read(found, chosen(found), folder), _CHARACTERS)
+        return None
+    documents = _within(_read(found, chosen(found), linked=folder is not None), _CHARACTERS)
     index = write_samples(found, folder) if folder is not None else ""
     return Explorer(
         documents=tuple(documents),
@@ -124,7 +127,7 @@ def _different(places: Iterable[_Place]) -> Iterator[_Place]:
 
 
 def _read(
-    found: Sequence[Answered], places: Sequence[_Place], folder: Path | None
+    found: Sequence[Answered], places: Sequence[_Place], *, linked: bool
 ) -> Iterator[Document]:
     """The documents, abridged, in the order of `places`."""
     read: dict[_Place, Document] = {}
@@ -134,7 +137,7 @@ def _read(
             documents = Reader(answered).documents(own)
             read |= {(number, i): each for i, each in zip(own, documents, strict=True)}
     for number, document in places:
-        link = link_to(folder, number, found[number], document) if folder else ""
+        link = link_to(number, found[number], document) if linked else ""
         yield replace(abridged(read[number, document], _PROMPT, _TEXT), link=link)
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ladder_eval.report.page.content import Page
 
-__all__ = ["environment", "page_html"]
+__all__ = ["environment", "page_html", "part"]
 
 
 @cache
@@ -32,8 +32,8 @@ def page_html(page: Page) -> str:
     return template.render(
         page=page,
         explorer=page.explorer,
-        style=_part("page.css"),
-        script=_part("page.js"),
+        style=part("page.css", "explorer.css"),
+        script=part("page.js", "explorer.js"),
     )
 
 
@@ -42,7 +42,7 @@ def data_uri(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _part(*names: str) -> Markup:
+def part(*names: str) -> Markup:
     """Files of our own as they are: the only text that isn't escaped."""
     folder = resources.files("ladder_eval.report.page") / "templates"
     texts = [(folder / name).read_text("utf-8") for name in names if (folder / name).is_file()]

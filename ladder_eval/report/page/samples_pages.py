@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import jinja2
-
 from ladder_eval.errors import RecordError
 from ladder_eval.report.page.answered import Answered
 from ladder_eval.report.page.documents import Reader
+from ladder_eval.report.page.html import environment, part
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.store import slug
 
@@ -21,7 +20,7 @@ SAMPLES_NAME: Final = "samples"
 ON_A_PAGE: Final = 100
 """Documents on a page."""
 
-_STYLES: Final = ("samples.css", "explorer.css")
+_STYLES: Final = ("page.css", "explorer.css")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,31 +57,29 @@ def write_samples(found: Sequence[Answered], folder: Path) -> str:
     """Write all documents as pages into `folder`/samples, over what is there.
 
     Returns:
-        The index, relative to what stands beside `folder`.
+        The index, relative to `folder`.
 
     Raises:
         RecordError: If samples can't be read, or a page can't be written.
     """
     home = folder / SAMPLES_NAME
-    templates = _templates()
     listed = [
         RunPages(
             run_id=answered.run.result.run_id,
-            tasks=tuple(_write_run(home, number, answered, templates)),
+            tasks=tuple(_write_run(home, number, answered)),
         )
         for number, answered in enumerate(found)
     ]
-    style = "\n".join(templates.get_template(name).render() for name in _STYLES)
-    _write(home / "style.css", style)
-    _write(home / "index.html", templates.get_template("samples_index.html.j2").render(runs=listed))
-    return f"{folder.name}/{SAMPLES_NAME}/index.html"
+    _write(home / "style.css", part(*_STYLES))
+    index = environment().get_template("samples_index.html.j2").render(runs=listed)
+    _write(home / "index.html", index)
+    return f"{SAMPLES_NAME}/index.html"
 
 
-def link_to(folder: Path, number: int, answered: Answered, document: int) -> str:
-    """Where a document stands, relative to what stands beside `folder`.
+def link_to(number: int, answered: Answered, document: int) -> str:
+    """Where a document stands, relative to the folder that `write_samples` is given.
 
     Args:
-        folder: The folder that has the pages.
         number: The run's number.
         answered: The run.
         document: The document's number.
@@ -90,12 +87,11 @@ def link_to(folder: Path, number: int, answered: Answered, document: int) -> str
     task = str(answered.table["task"].iloc[document])
     place = int(answered.tasks[task].searchsorted(document))
     page = _page(number, answered, task, place // ON_A_PAGE)
-    return f"{folder.name}/{SAMPLES_NAME}/{page}#{_anchor(document)}"
+    return f"{SAMPLES_NAME}/{page}#{_anchor(document)}"
 
 
-def _write_run(
-    home: Path, number: int, answered: Answered, templates: jinja2.Environment
-) -> Iterator[TaskPages]:
+def _write_run(home: Path, number: int, answered: Answered) -> Iterator[TaskPages]:
+    template = environment().get_template("samples.html.j2")
     reader = Reader(answered)
     changed = answered.changed
     for task, documents in answered.tasks.items():
@@ -103,7 +99,7 @@ def _write_run(
         pages = [_page(number, answered, task, i) for i in range(len(starts))]
         for i, start in enumerate(starts):
             own = [int(document) for document in documents[start : start + ON_A_PAGE]]
-            text = templates.get_template("samples.html.j2").render(
+            text = template.render(
                 run_id=answered.run.result.run_id,
                 task=task,
                 candidates=answered.models[1:] if answered.compared else (),
@@ -132,15 +128,6 @@ def _page(number: int, answered: Answered, task: str, page: int) -> str:
 
 def _anchor(document: int) -> str:
     return f"document-{document}"
-
-
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("ladder_eval.report.page"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
 
 
 def _write(path: Path, text: str) -> None:
