@@ -15,7 +15,7 @@ from ladder_eval.report.page.content import Run
 from ladder_eval.results.metrics import is_fraction
 from ladder_eval.results.store import SAMPLES_NAME
 
-__all__ = ["Answered", "read_answered"]
+__all__ = ["Answered", "Cells", "read_answered", "read_cells"]
 
 _COLUMNS: Final = (
     *("model", "task", "group", "is_headline"),
@@ -49,7 +49,7 @@ class Answered:
     @property
     def changed(self) -> npt.NDArray[np.bool_]:
         """Whether any candidate gained or lost, of each document."""
-        return (self.changes != 0).any(axis=1)
+        return np.asarray((self.changes != 0).any(axis=1))
 
     @property
     def tasks(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -128,11 +128,10 @@ def _models(run: Run, answered: set[str]) -> tuple[str, ...]:
 
 def _documents(frame: pd.DataFrame) -> npt.NDArray[np.int64]:
     """The number of each row's document, as `results.pairing` pairs them."""
-    by = {"sort": False, "observed": True}
-    again = frame.groupby(["model", "task", "doc_hash"], **by).cumcount()
-    keyed = frame[["task", "doc_hash"]].assign(again=again)
-    numbers: npt.NDArray[np.int64] = keyed.groupby(list(keyed), **by).ngroup().to_numpy()
-    return numbers
+    by_model = frame.groupby(["model", "task", "doc_hash"], sort=False, observed=True)
+    keyed = frame[["task", "doc_hash"]].assign(again=by_model.cumcount())
+    by_document = keyed.groupby(["task", "doc_hash", "again"], sort=False, observed=True)
+    return np.asarray(by_document.ngroup(), dtype=np.int64)
 
 
 def _table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -150,4 +149,5 @@ def _changes(
         return np.zeros(values.shape, np.int8)
     differences = np.sign(np.nan_to_num(values - values[:, :1]))
     fractions = metrics.astype(str).map(is_fraction).to_numpy(dtype=np.bool_)
-    return (differences * fractions[:, None]).astype(np.int8)
+    changes: npt.NDArray[np.int8] = (differences * fractions[:, None]).astype(np.int8)
+    return changes

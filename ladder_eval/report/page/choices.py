@@ -1,8 +1,8 @@
 """What was asked as requests, as a question with choices, and which of them is right."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from ladder_eval.report.page.content import Answer
@@ -106,7 +106,9 @@ def _common(contexts: Sequence[str]) -> str:
     """What all contexts begin with, in whole words where they go on differently."""
     if len(set(contexts)) == 1:
         return contexts[0]
-    common = os.path.commonprefix(list(contexts))
+    first, last = min(contexts), max(contexts)  # between them, all others share as much
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    common = first[: len(list(same))]
     return common[: max(common.rfind(" "), common.rfind("\n")) + 1]
 
 

@@ -5,7 +5,7 @@ Everything in them that a model or a data set wrote is text, whatever it says.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ladder_eval.report.page.answered import Answered, read_cells
