@@ -11,11 +11,11 @@ from ladder_eval.report.judged import judged_blocks
 from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
 from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
-from ladder_eval.report.page.equal import equal_blocks, equal_sentences
 from ladder_eval.report.page.verdicts import choices, glance, headline, verdicts
 from ladder_eval.report.scores import all_scores, average_blocks, score_blocks
 from ladder_eval.report.speed import brief_speed_block, published_block, speed_block
 from ladder_eval.report.tables import conditions
+from ladder_eval.report.tradeoffs import equal_blocks, equal_sentences, tradeoff_block
 from ladder_eval.report.utilisation import utilisation_blocks
 from ladder_eval.results.equal_terms import equal_terms
 from ladder_eval.results.records import RunResult
@@ -124,12 +124,13 @@ def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> I
 def _tradeoff(runs: Sequence[Run], figures: Sequence[Figure]) -> Section:
     """Accuracy against speed, and both at equal terms; empty where nothing has both."""
     found = [equal_terms(each, run.folder) for run in runs for each in tradeoffs(run.result)]
+    points = (tradeoff_block(each.tradeoff) for each in found)
     return Section(
         anchor="tradeoff",
         title="Accuracy against speed",
-        sentences=equal_sentences(found),
+        sentences=tuple(sentence for each in found for sentence in equal_sentences(each)),
         figures=tuple(figures),
-        blocks=equal_blocks(found),
+        blocks=(*points, *(block for each in found for block in equal_blocks(each))),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from ladder_eval.errors import RecordError
 from ladder_eval.report.leaderboard import to_csv
 from ladder_eval.report.page.content import Figure, Page, Run
+from ladder_eval.report.page.explorer import explore
 from ladder_eval.report.page.figures import (
     difference_figures,
     speed_plots,
@@ -38,7 +39,7 @@ def write_report(runs: Sequence[Run], folder: Path) -> Path:
     """
     _make(folder / "tables")
     _make(folder / "figures")
-    page = gather(runs, _plots(runs))
+    page = gather(runs, _plots(runs), explore(runs, folder))
     for figure in _figures(page):
         atomic_write(folder / "figures" / f"{figure.name}.svg", figure.svg)
         atomic_write(folder / "figures" / f"{figure.name}.png", figure.png)
