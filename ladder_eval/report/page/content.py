@@ -275,6 +275,7 @@ class Page:
         headline: The answer in a sentence.
         verdicts: The answer for each candidate.
         glance: All candidates in a table; empty where nothing was compared or timed.
+        choices: Whether another choice would be better, a sentence each.
         conditions: What the verdicts hold for, a sentence each, those of several once.
         warnings: What a reader has to know before believing the numbers.
         sections: The rest, in order.
@@ -286,6 +287,7 @@ class Page:
     headline: str
     verdicts: tuple[Verdict, ...]
     glance: tuple[Block, ...]
+    choices: tuple[str, ...]
     conditions: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]

@@ -7,6 +7,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ladder_eval.report.page.chart_style import dark_style
 from ladder_eval.report.page.content import Page
 
 __all__ = ["environment", "page_html", "part"]
@@ -26,14 +27,20 @@ def environment() -> Environment:
     return found
 
 
-def page_html(page: Page) -> str:
-    """The page, with its plots, its style and its script inside."""
+def page_html(page: Page, runtime: str = "") -> str:
+    """The page, with its plots, its style and its scripts inside.
+
+    Args:
+        page: What it says.
+        runtime: The script that makes plots interactive; without it they are pictures.
+    """
     template = environment().get_template("page.html.j2")
     return template.render(
         page=page,
         explorer=page.explorer,
-        style=part("page.css", "explorer.css"),
+        style=Markup(dark_style()) + part("page.css", "explorer.css"),
         script=part("page.js", "explorer.js"),
+        runtime=Markup(runtime),
     )
 
 
