@@ -82,18 +82,32 @@ class Answer:
 
     Attributes:
         model: The model's name.
-        text: What it answered.
+        text: What it answered: the choice, the text that it wrote, or a log-likelihood in words.
         value: The answer's value in the headline metric; 1 is right where it is right or wrong.
+        change: "gain" or "loss" against the baseline; "" where the values are equal, of the
+            baseline itself, and where nothing is compared.
+        extracted: What the filter made of a text that it wrote; "" where it's the text.
+        scores: By what it chose, one a choice, the largest: the log-likelihood in nats, of acc_norm
+            by the choice's characters, of acc_bytes by its bytes.
+        chosen: Index of the choice with the largest; None where there are no choices.
+        worth: The value as it reads: "right", "wrong", a number; "" where the text says it.
+        role: "baseline" or "candidate"; "" where nothing is compared.
     """
 
     model: str
     text: str
     value: float
+    change: str = ""
+    extracted: str = ""
+    scores: tuple[float, ...] = ()
+    chosen: int | None = None
+    worth: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """A document that two models were asked, or one where nothing is compared.
+    """A document that the models of a run were asked.
 
     Attributes:
         run_id: The run.
@@ -102,10 +116,15 @@ class Document:
         doc_id: The row in the split.
         doc_hash: Hash of the document.
         metric: The headline metric.
-        change: "gain", "loss" or "" where both have the same value, or nothing is compared.
+        change: "gain" or "loss" as its answers have it, "both" where they have both, or "".
         prompt: What was asked.
         target: The right answer.
-        answers: The baseline's, then the candidate's.
+        answers: The baseline's, then the candidates'.
+        preview: What it's about, in a line.
+        choices: What could be chosen; none where text is written or read.
+        right: Indexes of the choices that are known to be right.
+        is_abridged: Whether any of its texts is.
+        link: Where it stands as a whole, relative to the report; "" without pages.
     """
 
     run_id: str
@@ -118,6 +137,11 @@ class Document:
     prompt: str
     target: str
     answers: tuple[Answer, ...]
+    preview: str = ""
+    choices: tuple[str, ...] = ()
+    right: tuple[int, ...] = ()
+    is_abridged: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,6 +166,22 @@ class Explorer:
     flips: int
     index: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Names of the candidates, in order of appearance."""
+        answers = (each for document in self.documents for each in document.answers)
+        return tuple(dict.fromkeys(each.model for each in answers if each.role == "candidate"))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks, in order."""
+        return tuple(sorted({document.task for document in self.documents}))
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that have documents here, in order of appearance."""
+        return tuple(dict.fromkeys(document.run_id for document in self.documents))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +275,7 @@ class Page:
         headline: The answer in a sentence.
         verdicts: The answer for each candidate.
         glance: All candidates in a table; empty where nothing was compared or timed.
+        choices: Whether another choice would be better, a sentence each.
         conditions: What the verdicts hold for, a sentence each, those of several once.
         warnings: What a reader has to know before believing the numbers.
         sections: The rest, in order.
@@ -246,6 +287,7 @@ class Page:
     headline: str
     verdicts: tuple[Verdict, ...]
     glance: tuple[Block, ...]
+    choices: tuple[str, ...]
     conditions: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]

@@ -11,12 +11,15 @@ from ladder_eval.report.judged import judged_blocks
 from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
 from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
-from ladder_eval.report.page.verdicts import glance, headline, verdicts
+from ladder_eval.report.page.verdicts import choices, glance, headline, verdicts
 from ladder_eval.report.scores import all_scores, average_blocks, score_blocks
 from ladder_eval.report.speed import brief_speed_block, published_block, speed_block
 from ladder_eval.report.tables import conditions
+from ladder_eval.report.tradeoffs import equal_blocks, equal_sentences, tradeoff_block
 from ladder_eval.report.utilisation import utilisation_blocks
+from ladder_eval.results.equal_terms import equal_terms
 from ladder_eval.results.records import RunResult
+from ladder_eval.results.tradeoff import tradeoffs
 
 __all__ = ["SHOWN_SCORES", "gather"]
 
@@ -43,6 +46,7 @@ def gather(
         headline=headline(found),
         verdicts=found,
         glance=glance(found),
+        choices=choices(runs),
         conditions=_shared(found),
         warnings=_warnings(runs),
         sections=tuple(each for each in _sections(runs, figures or {}) if not _is_empty(each)),
@@ -90,11 +94,12 @@ def _is_empty(section: Section) -> bool:
 
 
 def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> Iterator[Section]:
+    yield _tradeoff(runs, figures.get("tradeoff", ()))
     yield Section(
         anchor="accuracy",
         title="Accuracy",
-        blocks=_of(runs, _accuracy),
         figures=tuple(figures.get("accuracy", ())),
+        blocks=_of(runs, _accuracy),
     )
     yield Section(
         anchor="speed",
@@ -114,6 +119,19 @@ def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> I
         ),
     )
     yield _scores(runs)
+
+
+def _tradeoff(runs: Sequence[Run], figures: Sequence[Figure]) -> Section:
+    """Accuracy against speed, and both at equal terms; empty where nothing has both."""
+    found = [equal_terms(each, run.folder) for run in runs for each in tradeoffs(run.result)]
+    points = (tradeoff_block(each.tradeoff) for each in found)
+    return Section(
+        anchor="tradeoff",
+        title="Accuracy against speed",
+        sentences=tuple(sentence for each in found for sentence in equal_sentences(each)),
+        figures=tuple(figures),
+        blocks=(*points, *(block for each in found for block in equal_blocks(each))),
+    )
 
 
 def _of(runs: Sequence[Run], make: Callable[[RunResult], Iterable[Block]]) -> tuple[Block, ...]:

@@ -7,9 +7,10 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ladder_eval.report.page.chart_style import dark_style
 from ladder_eval.report.page.content import Page
 
-__all__ = ["environment", "page_html"]
+__all__ = ["environment", "page_html", "part"]
 
 
 @cache
@@ -26,14 +27,20 @@ def environment() -> Environment:
     return found
 
 
-def page_html(page: Page) -> str:
-    """The page, with its plots, its style and its script inside."""
+def page_html(page: Page, runtime: str = "") -> str:
+    """The page, with its plots, its style and its scripts inside.
+
+    Args:
+        page: What it says.
+        runtime: The script that makes plots interactive; without it they are pictures.
+    """
     template = environment().get_template("page.html.j2")
     return template.render(
         page=page,
         explorer=page.explorer,
-        style=_part("page.css"),
-        script=_part("page.js"),
+        style=Markup(dark_style()) + part("page.css", "explorer.css"),
+        script=part("page.js", "explorer.js"),
+        runtime=Markup(runtime),
     )
 
 
@@ -42,7 +49,7 @@ def data_uri(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _part(*names: str) -> Markup:
+def part(*names: str) -> Markup:
     """Files of our own as they are: the only text that isn't escaped."""
     folder = resources.files("ladder_eval.report.page") / "templates"
     texts = [(folder / name).read_text("utf-8") for name in names if (folder / name).is_file()]

@@ -21,7 +21,7 @@ def _parts(page: Page) -> Iterator[str]:
     for verdict in page.verdicts:
         yield f"### {escaped(verdict.candidate)}"
         yield from map(escaped, verdict.sentences)
-    yield from map(escaped, page.conditions)
+    yield from map(escaped, (*page.choices, *page.conditions))
     if page.warnings:
         yield "## Before you believe it"
         yield "\n".join(f"* {escaped(warning)}" for warning in page.warnings)

@@ -18,8 +18,9 @@ from ladder_eval.report.words import bounds, made_words, points, subset
 from ladder_eval.results.mean_difference import MeanDifference, candidates, mean_difference
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import Estimate, SpeedRecord
+from ladder_eval.results.tradeoff import Point, Tradeoff, front, tradeoffs
 
-__all__ = ["accuracy_sentence", "glance", "headline", "verdicts"]
+__all__ = ["accuracy_sentence", "choices", "glance", "headline", "verdicts"]
 
 
 def verdicts(runs: Sequence[Run]) -> tuple[Verdict, ...]:
@@ -37,6 +38,12 @@ def headline(found: Sequence[Verdict]) -> str:
     if any(each.timings for each in found):
         return "Speed alone was measured: whether answers are as good isn't known from these runs."
     return "Nothing was compared: these runs have no candidate with a baseline."
+
+
+def choices(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Whether another choice would be better, a sentence a measurement that compares several."""
+    found = (_choice(each) for run in runs for each in tradeoffs(run.result))
+    return tuple(dict.fromkeys(sentence for sentence in found if sentence))
 
 
 def glance(found: Sequence[Verdict]) -> tuple[Block, ...]:
@@ -139,6 +146,29 @@ def _speed(timings: Sequence[Timing]) -> Iterator[str]:
 
 def _speedup_of(timing: Timing) -> Estimate | None:
     return main_phase(timing.row).speedup
+
+
+def _choice(found: Tradeoff) -> str:
+    """Which models another one beats in accuracy and speed at once."""
+    if len(found.points) < 3:
+        return ""
+    kept = front(found.points)
+    beaten = [point for point in found.points if point not in kept]
+    if not beaten:
+        return (
+            "No choice beats another one here: by the estimates, whatever is faster is less "
+            "accurate."
+        )
+    by = (f"{' and '.join(_better(point, kept))} than {point.arm}" for point in beaten)
+    return f"At least as fast and as accurate, by the estimates: {'; '.join(by)}."
+
+
+def _better(point: Point, kept: Sequence[Point]) -> list[str]:
+    return [
+        each.arm
+        for each in kept
+        if each.speedup >= point.speedup and each.difference >= point.difference
+    ]
 
 
 def _conditions(result: RunResult, name: str) -> str:

@@ -8,6 +8,14 @@ from typing import Final
 from ladder_eval.errors import RecordError
 from ladder_eval.report.leaderboard import to_csv
 from ladder_eval.report.page.content import Figure, Page, Run
+from ladder_eval.report.page.explorer import explore
+from ladder_eval.report.page.figures import (
+    difference_figures,
+    speed_plots,
+    timeline_plots,
+    tradeoff_figures,
+    vega_runtime,
+)
 from ladder_eval.report.page.gather import gather
 from ladder_eval.report.page.html import page_html
 from ladder_eval.report.page.latex import block_latex
@@ -31,7 +39,7 @@ def write_report(runs: Sequence[Run], folder: Path) -> Path:
     """
     _make(folder / "tables")
     _make(folder / "figures")
-    page = gather(runs)
+    page = gather(runs, _plots(runs), explore(runs, folder))
     for figure in _figures(page):
         atomic_write(folder / "figures" / f"{figure.name}.svg", figure.svg)
         atomic_write(folder / "figures" / f"{figure.name}.png", figure.png)
@@ -42,6 +50,16 @@ def write_report(runs: Sequence[Run], folder: Path) -> Path:
     atomic_write(folder / "report.md", page_markdown(page))
     atomic_write(folder / PAGE_NAME, _fitting(page))
     return folder / PAGE_NAME
+
+
+def _plots(runs: Sequence[Run]) -> dict[str, tuple[Figure, ...]]:
+    """All plots, by the anchor of the section that they belong to."""
+    return {
+        "tradeoff": tradeoff_figures(runs),
+        "accuracy": difference_figures(runs),
+        "speed": speed_plots(runs),
+        "timeline": timeline_plots(runs),
+    }
 
 
 def _make(folder: Path) -> None:
@@ -69,9 +87,11 @@ def _latex(page: Page) -> Iterator[tuple[str, str]]:
 
 def _fitting(page: Page) -> str:
     """The page, with fewer documents inside where it would be too large."""
-    text = page_html(page)
+    drawn = any(figure.spec for figure in _figures(page))
+    runtime = vega_runtime() if drawn else ""
+    text = page_html(page, runtime)
     while len(text.encode()) > LARGEST_BYTES and page.explorer and page.explorer.documents:
         kept = page.explorer.documents[: len(page.explorer.documents) // 2]
         page = replace(page, explorer=replace(page.explorer, documents=kept))
-        text = page_html(page)
+        text = page_html(page, runtime)
     return text

@@ -40,3 +40,20 @@ addEventListener("beforeprint", () => {
 addEventListener("afterprint", () => {
   for (const each of document.querySelectorAll("details[data-opened]")) each.open = false;
 });
+
+// A plot with a specification becomes one that answers to the pointer; else its picture stays.
+for (const source of document.querySelectorAll(".plot script")) {
+  const box = source.parentElement;
+  const picture = box.querySelector("img");
+  const place = document.createElement("div");
+  place.className = "chart";
+  box.append(place);
+  Promise.resolve()
+    .then(() => vegaEmbed(place, JSON.parse(source.textContent), { actions: false, renderer: "svg" }))
+    .then(() => {
+      place.setAttribute("role", "img");
+      place.setAttribute("aria-label", picture.alt);
+      picture.remove();
+    })
+    .catch(() => place.remove());
+}
