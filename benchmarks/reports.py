@@ -57,7 +57,8 @@ def main() -> None:
     print(  # noqa: T201
         f"{asked.runs} runs x {asked.documents} documents: {seconds:.1f} s wall time, "
         f"{cpu_seconds:.1f} s CPU time, {peak / 2**20:.0f} MiB peak memory; "
-        f"page {sizes['index.html'] / 2**20:.2f} MiB, pages with documents {sizes['samples'] / 2**20:.0f} MiB."
+        f"page {sizes['index.html'] / 2**20:.2f} MiB, "
+        f"pages with documents {sizes['samples'] / 2**20:.0f} MiB."
     )
 
 
