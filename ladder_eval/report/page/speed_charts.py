@@ -185,7 +185,7 @@ def _multiples(
     y = {"title": up, "scale": alt.Scale(zero=False)}
     tips = ["model:N", "at:Q", "value:Q", "low:Q", "high:Q", "panel:N"]
     layers = [
-        alt.Chart().mark_rule(color=MUTED, strokeDash=[4, 3]).encode(alt.Y(datum=1.0)),
+        _as_fast(),
         base.mark_line(strokeWidth=1.2, opacity=0.7).encode(alt.Y("value:Q", **y)),
         base.mark_rule(strokeWidth=1.5).encode(alt.Y("low:Q", **y), alt.Y2("high:Q")),
         base.mark_point(filled=True, size=55, opacity=1).encode(
@@ -199,6 +199,12 @@ def _multiples(
         return plot.properties(title=title)
     header = alt.Facet("panel:N", sort=list(panels), title=None)
     return plot.facet(header, columns=1).properties(title=title)
+
+
+def _as_fast() -> Any:
+    """The line of speed-up 1; a panel's rows become one, since each would draw it once more."""
+    one = alt.Chart().transform_aggregate(rows="count()")
+    return one.mark_rule(color=MUTED, strokeDash=[4, 3]).encode(alt.Y(datum=1.0))
 
 
 def _arm(channel: Any, values: Sequence[str], arms: Sequence[str]) -> Any:
