@@ -23,6 +23,7 @@ function sort(heading) {
 }
 
 for (const heading of document.querySelectorAll("table.sortable thead th")) {
+  if (heading.textContent.trim() === "") continue; // a button needs a name
   const button = document.createElement("button");
   button.type = "button";
   button.append(...heading.childNodes);
