@@ -69,7 +69,9 @@ def settings(latencies=(1e-4, 1e-3), sizes=(1, 8), **changes):
 
 def test_every_candidate_has_a_point_and_two_error_bars(tradeoff):
     assert len(marks(tradeoff, "symbol", "path")) == 4  # the baseline has a point alone
-    assert len(marks(tradeoff, "rule", "line")) == 2 + 2 * 3  # and both reference lines
+    bars = [each for each in marks(tradeoff, "rule", "line") if each.get("stroke") == SERIES[0]]
+    assert len(bars) == 2 * 3
+    assert all(each.get("stroke-width") == "1.5" for each in bars)
     assert len(marks(tradeoff, "line", "path")) == 1
 
 
