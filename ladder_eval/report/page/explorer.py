@@ -16,16 +16,24 @@ from ladder_eval.report.page.content import Document, Explorer, Run
 from ladder_eval.report.page.documents import Reader, abridged, has_prompts
 from ladder_eval.report.page.samples_pages import link_to, write_samples
 
-__all__ = ["MOST_EMBEDDED", "chosen", "explore"]
+__all__ = ["MOST_EMBEDDED", "MOST_PAGED", "chosen", "explore"]
 
 MOST_EMBEDDED: Final = 200
 """Documents on the page itself, at most."""
+
+MOST_PAGED: Final = 30_000
+"""Documents of several runs, at most, that pages with all of them are written for."""
 
 # Of those that flips leave to documents on which nothing changed, where there are any.
 _UNCHANGED: Final = MOST_EMBEDDED // 5
 _PROMPT: Final = 1800  # characters of a prompt on the page itself
 _TEXT: Final = 900  # characters of any other text there
 _CHARACTERS: Final = 1_500_000  # of all of it, so that the page stays small with many models
+
+_TOO_MANY: Final = (
+    "Together the runs have too many documents for pages with all of them; a report of one run has "
+    "its own."
+)
 
 _Item = TypeVar("_Item")
 _Place = tuple[int, int]  # a run's and a document's number
@@ -37,7 +45,8 @@ def explore(runs: Sequence[Run], folder: Path | None) -> Explorer | None:
 
     Documents that flipped come first, taken by turns from runs, candidates, tasks, and gains and
     losses; then others, by turns from runs and tasks. Among equals the order is that of the
-    documents' hashes: as good as random, and always the same.
+    documents' hashes: as good as random, and always the same. Several runs have pages with all of
+    their documents only as long as these aren't more than MOST_PAGED; one run always has.
 
     Args:
         runs: Finished runs; those without samples have no documents.
@@ -53,6 +62,9 @@ def explore(runs: Sequence[Run], folder: Path | None) -> Explorer | None:
     total = sum(len(each.table) for each in found)
     if not found:
         return None
+    many = len(found) > 1 and total > MOST_PAGED
+    if many:
+        folder = None
     documents = _within(_read(found, chosen(found), linked=folder is not None), _CHARACTERS)
     index = write_samples(found, folder) if folder is not None else ""
     return Explorer(
@@ -60,7 +72,7 @@ def explore(runs: Sequence[Run], folder: Path | None) -> Explorer | None:
         total=total,
         flips=sum(int(each.changed.sum()) for each in found),
         index=index,
-        notes=tuple(_notes(found)),
+        notes=(*_notes(found), *([_TOO_MANY] if many else [])),
     )
 
 

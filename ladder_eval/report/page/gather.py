@@ -21,7 +21,10 @@ from ladder_eval.results.equal_terms import equal_terms
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.tradeoff import tradeoffs
 
-__all__ = ["SHOWN_SCORES", "gather"]
+__all__ = ["MOST_PLOTTED", "SHOWN_SCORES", "gather"]
+
+MOST_PLOTTED: Final = 8
+"""Runs that plots are drawn of, at most: the first ones. Tables have all."""
 
 SHOWN_SCORES: Final = 500
 """Rows of all scores that a page has at most; beyond that they are only in scores.csv."""
@@ -36,7 +39,7 @@ def gather(
 
     Args:
         runs: The runs, at least one.
-        figures: Plots of them, by the anchor of their section.
+        figures: Plots of the first MOST_PLOTTED of them, by the anchor of their section.
         explorer: Documents of them.
     """
     found = verdicts(runs)
@@ -49,7 +52,11 @@ def gather(
         choices=choices(runs),
         conditions=_shared(found),
         warnings=_warnings(runs),
-        sections=tuple(each for each in _sections(runs, figures or {}) if not _is_empty(each)),
+        sections=tuple(
+            _plotted(each, len(runs))
+            for each in _sections(runs, figures or {})
+            if not _is_empty(each)
+        ),
         explorer=explorer,
     )
 
@@ -91,6 +98,14 @@ def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
 def _is_empty(section: Section) -> bool:
     parts = (section.sentences, section.figures, section.blocks, section.facts, section.folded)
     return not any(parts)
+
+
+def _plotted(section: Section, runs: int) -> Section:
+    """The section, which says if its plots are only of some of the runs."""
+    if runs <= MOST_PLOTTED or not section.figures:
+        return section
+    text = f"Plots are of the first {MOST_PLOTTED} of {runs} runs; tables have all."
+    return replace(section, sentences=(*section.sentences, text))
 
 
 def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> Iterator[Section]:

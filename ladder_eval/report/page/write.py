@@ -16,7 +16,7 @@ from ladder_eval.report.page.figures import (
     tradeoff_figures,
     vega_runtime,
 )
-from ladder_eval.report.page.gather import gather
+from ladder_eval.report.page.gather import MOST_PLOTTED, gather
 from ladder_eval.report.page.html import page_html
 from ladder_eval.report.page.latex import block_latex
 from ladder_eval.report.page.markdown import page_markdown
@@ -39,7 +39,7 @@ def write_report(runs: Sequence[Run], folder: Path) -> Path:
     """
     _make(folder / "tables")
     _make(folder / "figures")
-    page = gather(runs, _plots(runs), explore(runs, folder))
+    page = gather(runs, _plots(runs[:MOST_PLOTTED]), explore(runs, folder))
     for figure in _figures(page):
         atomic_write(folder / "figures" / f"{figure.name}.svg", figure.svg)
         atomic_write(folder / "figures" / f"{figure.name}.png", figure.png)
@@ -53,7 +53,7 @@ def write_report(runs: Sequence[Run], folder: Path) -> Path:
 
 
 def _plots(runs: Sequence[Run]) -> dict[str, tuple[Figure, ...]]:
-    """All plots, by the anchor of the section that they belong to."""
+    """Plots, by the anchor of the section that they belong to."""
     return {
         "tradeoff": tradeoff_figures(runs),
         "accuracy": difference_figures(runs),

@@ -37,7 +37,7 @@
   };
 
   form.addEventListener("submit", event => event.preventDefault());
-  form.addEventListener("input", update);
+  for (const event of ["input", "change"]) form.addEventListener(event, update);
   form.addEventListener("reset", () => setTimeout(update));
   form.elements.open.addEventListener("click", () => openAll(true));
   form.elements.close.addEventListener("click", () => openAll(false));

@@ -23,6 +23,7 @@ function sort(heading) {
 }
 
 for (const heading of document.querySelectorAll("table.sortable thead th")) {
+  if (heading.textContent.trim() === "") continue; // a button needs a name
   const button = document.createElement("button");
   button.type = "button";
   button.append(...heading.childNodes);
@@ -30,9 +31,9 @@ for (const heading of document.querySelectorAll("table.sortable thead th")) {
   button.addEventListener("click", () => sort(heading));
 }
 
-// What is folded is printed, too.
+// What is folded is printed, too; but of the documents, which would fill a book, only open ones.
 addEventListener("beforeprint", () => {
-  for (const each of document.querySelectorAll("details:not([open])")) {
+  for (const each of document.querySelectorAll("details:not([open], .document)")) {
     each.open = true;
     each.dataset.opened = "";
   }
