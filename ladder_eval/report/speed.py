@@ -23,6 +23,7 @@ __all__ = [
     "candidate_sentences",
     "control_speedup",
     "digits",
+    "is_decided",
     "link_words",
     "main_phase",
     "milliseconds",
@@ -241,6 +242,13 @@ def control_speedup(record: SpeedRecord) -> Estimate | None:
     return main_phase(next(row for row in record.rows if row.role == "control")).speedup
 
 
+def is_decided(speedup: Estimate, control: Estimate) -> bool:
+    """Whether a speed-up's interval lies on one side of 1 and of the control's interval."""
+    if speedup.rounds < _LEAST_ROUNDS:
+        return False
+    return speedup.low > max(1.0, control.high) or speedup.high < min(1.0, control.low)
+
+
 def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
     """A sentence a candidate, and what chance alone does."""
     baseline = next(row for row in record.rows if row.role == "baseline")
@@ -268,7 +276,7 @@ def _verdict(row: SpeedRow, baseline: str, control: Estimate | None) -> str:
         return ""
     verb = "decodes" if row.decode else "reads its prompt"
     text = f"{row.arm} {verb} {speedup.value:.2f} times as fast as {baseline}{_sure(speedup)}"
-    if not _decided(speedup, control):
+    if not is_decided(speedup, control):
         return f"{text}, which can't be told from what chance does here."
     if phase.comm is None:
         return f"{text}; what communication costs is too little to say how much of it went."
@@ -287,13 +295,6 @@ def _sure(estimate: Estimate) -> str:
         f" ({100 * estimate.confidence:.0f} % interval {estimate.low:.2f} to {estimate.high:.2f}, "
         f"{estimate.rounds} rounds)"
     )
-
-
-def _decided(speedup: Estimate, control: Estimate) -> bool:
-    """Whether an interval lies on one side of 1 and of the control's interval."""
-    if speedup.rounds < _LEAST_ROUNDS:
-        return False
-    return speedup.low > max(1.0, control.high) or speedup.high < min(1.0, control.low)
 
 
 def _percent(estimate: Estimate) -> str:

@@ -8,7 +8,9 @@ from ladder_eval.report.comparisons import comparison_blocks
 from ladder_eval.report.page.content import BETTER, UNDECIDED, WORSE, Run, Timing, Verdict
 from ladder_eval.report.speed import (
     candidate_sentences,
+    control_speedup,
     digits,
+    is_decided,
     main_phase,
     over_words,
     subject_words,
@@ -200,7 +202,8 @@ def _both(found: Verdict) -> str:
         return f"{text}; its speed wasn't measured."
     record = found.timings[0].record
     verb = "decodes" if found.timings[0].row.decode else "reads its prompt"
-    return f"{text}; it {verb} {with_interval(speedup)} times as fast{_over(record)}."
+    chance = "" if _is_told(found) else ", which can't be told from chance"
+    return f"{text}; it {verb} {with_interval(speedup)} times as fast{_over(record)}{chance}."
 
 
 def _over(record: SpeedRecord) -> str:
@@ -217,6 +220,9 @@ def _tally(found: Sequence[Verdict]) -> str:
     kept = [each for each in found if each.outcome != WORSE and _measured_speedup(each)]
     if not kept:
         return text
+    kept = [each for each in kept if _is_told(each) and _measured_speedup(each) > 1]
+    if not kept:
+        return f"{text} None that isn't shown to be worse is measurably faster."
     best = max(kept, key=_measured_speedup)
     record = best.timings[0].record
     return (
@@ -228,6 +234,14 @@ def _tally(found: Sequence[Verdict]) -> str:
 def _measured_speedup(found: Verdict) -> float:
     speedup = _speedup_of(found.timings[0]) if found.timings else None
     return 0.0 if speedup is None else speedup.value
+
+
+def _is_told(found: Verdict) -> bool:
+    """Whether the first measurement tells the candidate's speed from what chance does."""
+    if not found.timings:
+        return False
+    speedup, control = _speedup_of(found.timings[0]), control_speedup(found.timings[0].record)
+    return speedup is not None and control is not None and is_decided(speedup, control)
 
 
 _ORDER = (BETTER, UNDECIDED, WORSE)
