@@ -197,14 +197,11 @@ def test_explorer_by_keys_alone(page):
     assert page.find_element(By.ID, "explorer-count").get_attribute("aria-live") == "polite"
 
 
-def numbers(browser, table, column):
-    """What a table's column begins with, as numbers; texts as they are."""
-    cells = browser.execute_script(
-        "return [...arguments[0].tBodies[0].rows].map(row => row.cells[arguments[1]].textContent)",
-        table,
-        column,
-    )
-    return [cell.strip() for cell in cells]
+SORTED = """
+const heading = arguments[0].parentElement, body = heading.closest("table").tBodies[0];
+const cells = [...body.rows].map(row => row.cells[heading.cellIndex].textContent.trim());
+return [heading.getAttribute("aria-sort"), cells];
+"""
 
 
 def as_number(text):
@@ -221,15 +218,12 @@ def test_every_table_sorts_by_mouse_and_keys(page):
     sorted_by_number = 0
     for table in tables:
         for button in table.find_elements(By.CSS_SELECTOR, "thead th button"):
-            column = heading(button).get_property("cellIndex")
-            page.execute_script("arguments[0].focus()", button)
-            assert outline(page) >= 2
             click(page, button)
-            up = numbers(page, table, column)
-            assert heading(button).get_attribute("aria-sort") == "ascending"
-            press(page, Keys.ENTER)
-            down = numbers(page, table, column)
-            assert heading(button).get_attribute("aria-sort") == "descending"
+            order, up = page.execute_script(SORTED, button)
+            assert order == "ascending"
+            button.send_keys(Keys.ENTER)
+            order, down = page.execute_script(SORTED, button)
+            assert order == "descending"
             values = [as_number(text) for text in up]
             if values and None not in values:
                 assert values == sorted(values)
@@ -245,8 +239,49 @@ def click(browser, element):
     element.click()
 
 
-def heading(button):
-    return button.find_element(By.XPATH, "..")
+FOCUS = """
+const each = document.activeElement, style = getComputedStyle(each);
+const found = [each.matches(":focus-visible"), style.outlineStyle, parseFloat(style.outlineWidth)];
+const first = !each.hasAttribute("data-visited");
+each.setAttribute("data-visited", "");
+return [each === document.body, first, found, each.outerHTML.slice(0, 120)];
+"""
+
+
+def test_keys_reach_everything_and_show_where_they_are(page):
+    wanted = page.execute_script(
+        "return [...document.querySelectorAll('a, button, select, input, summary, [tabindex]')]"
+        ".filter(each => each.checkVisibility()).length"
+    )
+    reached = 0
+    press(page, Keys.TAB)
+    for _ in range(wanted):
+        is_body, first, (is_visible, style, width), about = page.execute_script(FOCUS)
+        assert first, about
+        assert not is_body
+        assert is_visible, about
+        assert style != "none", about
+        assert width >= 1, about
+        reached += 1
+        press(page, Keys.TAB)
+    assert reached == wanted
+    assert page.execute_script(FOCUS)[:2] != [False, True]  # there is nothing else
+
+
+def test_folded_parts_open_by_keys_and_links_jump(page):
+    summaries = page.find_elements(By.CSS_SELECTOR, "main details:not(.document) > summary")
+    assert summaries
+    for summary in summaries:
+        page.execute_script("arguments[0].focus()", summary)
+        press(page, Keys.ENTER)
+        assert summary.find_element(By.XPATH, "..").get_attribute("open")
+        click(page, summary)
+        assert not summary.find_element(By.XPATH, "..").get_attribute("open")
+    page.execute_script("scrollTo({top: 0, behavior: 'instant'})")
+    for link in page.find_elements(By.CSS_SELECTOR, "nav a, .skip"):
+        page.execute_script("arguments[0].focus()", link)
+        press(page, Keys.ENTER)
+        assert page.current_url.endswith(link.get_dom_attribute("href"))
 
 
 def test_every_link_leads_somewhere(page, report):
