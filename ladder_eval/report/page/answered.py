@@ -113,8 +113,9 @@ def read_cells(run: Run, more: Sequence[str] = ()) -> Cells:
 def _read(run: Run, columns: Sequence[str], repeated: Sequence[str]) -> pa.Table:
     file = run.folder / SAMPLES_NAME
     try:
-        return pq.read_table(file, columns=list(columns), read_dictionary=list(repeated))
-    except (OSError, ValueError, pa.ArrowException) as error:
+        table = pq.read_table(file, columns=list(columns), read_dictionary=list(repeated))
+        return table.select(list(columns))  # what isn't there is left out above
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise RecordError(
             f"can't read {file} ({error}); restore it, or run the evaluation again."
         ) from error
