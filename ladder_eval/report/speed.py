@@ -16,6 +16,7 @@ from ladder_eval.results.speed_records import (
     SpeedRecord,
     SpeedRow,
 )
+from ladder_eval.results.tradeoff import phase_of
 
 __all__ = [
     "arm_words",
@@ -25,7 +26,6 @@ __all__ = [
     "digits",
     "is_decided",
     "link_words",
-    "main_phase",
     "milliseconds",
     "over_words",
     "published_block",
@@ -54,9 +54,9 @@ def brief_speed_block(record: SpeedRecord) -> Block:
                 arm_words(row),
                 milliseconds(row.prefill.seconds),
                 milliseconds(row.decode.seconds) if row.decode else NOTHING,
-                _value(main_phase(row).speedup),
-                _interval(main_phase(row).speedup),
-                _share(main_phase(row).comm),
+                _value(phase_of(row).speedup),
+                _interval(phase_of(row).speedup),
+                _share(phase_of(row).comm),
             )
             for row in record.rows
         ),
@@ -169,11 +169,6 @@ def arm_words(row: SpeedRow | LoadRow | ReplayRow) -> str:
     return "no-comm (a bound)" if row.role == "bound" else row.arm
 
 
-def main_phase(row: SpeedRow) -> PhaseRecord:
-    """The phase that a measurement is about: decoding, or prefill if nothing is decoded."""
-    return row.decode or row.prefill
-
-
 def _full_row(row: SpeedRow) -> tuple[str, ...]:
     ttft, prefill_speedup, prefill_comm, _, _ = _cells(row.prefill)
     tpot, decode_speedup, decode_comm, bound, efficiency = _cells(row.decode)
@@ -239,7 +234,7 @@ def candidate_sentences(record: SpeedRecord) -> dict[str, str]:
 
 def control_speedup(record: SpeedRecord) -> Estimate | None:
     """The baseline against itself (A/A), in the main phase: what chance alone does."""
-    return main_phase(next(row for row in record.rows if row.role == "control")).speedup
+    return phase_of(next(row for row in record.rows if row.role == "control")).speedup
 
 
 def is_decided(speedup: Estimate, control: Estimate) -> bool:
@@ -271,7 +266,7 @@ def over_words(record: SpeedRecord | Conditions) -> str:
 
 
 def _verdict(row: SpeedRow, baseline: str, control: Estimate | None) -> str:
-    phase, speedup = main_phase(row), main_phase(row).speedup
+    phase, speedup = phase_of(row), phase_of(row).speedup
     if speedup is None or control is None:
         return ""
     verb = "decodes" if row.decode else "reads its prompt"

@@ -10,7 +10,8 @@ from typing import Any, Final
 from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.results.mean_difference import MeanDifference
 from ladder_eval.results.records import RunResult
-from ladder_eval.results.speed_records import SpeedRecord, SpeedRow
+from ladder_eval.results.speed_records import Estimate, SpeedRecord, SpeedRow
+from ladder_eval.results.tradeoff import phase_of
 
 __all__ = [
     "BETTER",
@@ -195,6 +196,11 @@ class Timing:
 
     record: SpeedRecord
     row: SpeedRow
+
+    @property
+    def speedup(self) -> Estimate | None:
+        """Over the baseline, in decoding, or in prefill where nothing is decoded."""
+        return phase_of(self.row).speedup
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

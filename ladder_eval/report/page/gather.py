@@ -11,7 +11,9 @@ from ladder_eval.report.judged import judged_blocks
 from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
 from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
-from ladder_eval.report.page.verdicts import choices, glance, headline, verdicts
+from ladder_eval.report.page.glance import glance
+from ladder_eval.report.page.headline import choices, headline
+from ladder_eval.report.page.verdicts import verdicts
 from ladder_eval.report.scores import all_scores, average_blocks, score_blocks
 from ladder_eval.report.speed import brief_speed_block, published_block, speed_block
 from ladder_eval.report.tables import conditions

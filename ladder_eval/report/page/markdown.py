@@ -16,12 +16,12 @@ def page_markdown(page: Page) -> str:
 def _parts(page: Page) -> Iterator[str]:
     yield f"# {escaped(page.title)}"
     yield f"**{escaped(page.headline)}**"
-    yield escaped(page.subtitle)
+    yield from map(escaped, (*page.conditions, page.subtitle))
     yield from (block_markdown(block) for block in page.glance)
     for verdict in page.verdicts:
         yield f"### {escaped(verdict.candidate)}"
         yield from map(escaped, verdict.sentences)
-    yield from map(escaped, (*page.choices, *page.conditions))
+    yield from map(escaped, page.choices)
     if page.warnings:
         yield "## Before you believe it"
         yield "\n".join(f"* {escaped(warning)}" for warning in page.warnings)

@@ -7,7 +7,9 @@ import pytest
 from page_records import record, run_of
 from report_records import build
 
-from ladder_eval.report.page.verdicts import accuracy_sentence, glance, headline, verdicts
+from ladder_eval.report.page.glance import glance
+from ladder_eval.report.page.headline import choices, headline
+from ladder_eval.report.page.verdicts import accuracy_sentence, verdicts
 from ladder_eval.results.mean_difference import mean_difference
 from ladder_eval.results.records import POOLED
 
@@ -135,3 +137,27 @@ def test_a_run_without_baseline_has_no_verdict(uncompared):
     assert verdicts([run_of(uncompared)]) == ()
     assert headline(()).startswith("Nothing was compared")
     assert glance(()) == ()
+
+
+def test_no_choice_beats_another_where_faster_is_less_accurate(undecided):
+    deep = tuple(
+        replace(each, candidate="deep")
+        for each in build((0, 12, 20, 8), (1, 9, 20, 10)).comparisons
+    )
+    both = replace(
+        undecided,
+        comparisons=(*undecided.comparisons, *deep),
+        speed=(record({"lad|der": 1.1, "deep": 1.4}),),
+    )
+    (sentence,) = choices([run_of(both)])
+    assert sentence.startswith("No choice beats another one here")
+    slow = replace(both, speed=(record({"lad|der": 1.4, "deep": 1.1}),))
+    assert choices([run_of(slow)]) == (
+        "At least as fast and as accurate, by the estimates: lad|der than deep.",
+    )
+    assert choices([run_of(undecided)]) == ()
+
+
+def test_a_speed_up_that_chance_explains_is_called_so(undecided):
+    timed = replace(undecided, speed=(record({"lad|der": 1.01}),))
+    assert headline(verdicts([run_of(timed)])).endswith(", which can't be told from chance.")
