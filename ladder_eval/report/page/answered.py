@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ladder_eval.errors import RecordError
 from ladder_eval.report.page.content import Run
 from ladder_eval.results.metrics import is_fraction
+from ladder_eval.results.samples import SAMPLE_COLUMNS
 from ladder_eval.results.store import SAMPLES_NAME
 
 __all__ = ["Answered", "Cells", "read_answered", "read_cells"]
@@ -113,11 +114,16 @@ def read_cells(run: Run, more: Sequence[str] = ()) -> Cells:
 def _read(run: Run, columns: Sequence[str], repeated: Sequence[str]) -> pa.Table:
     file = run.folder / SAMPLES_NAME
     try:
-        return pq.read_table(file, columns=list(columns), read_dictionary=list(repeated))
+        if tuple(pq.read_schema(file).names) == SAMPLE_COLUMNS:
+            return pq.read_table(file, columns=list(columns), read_dictionary=list(repeated))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RecordError(
             f"can't read {file} ({error}); restore it, or run the evaluation again."
         ) from error
+    raise RecordError(
+        f"{file} has other columns than this ladder-eval writes; "
+        "use the ladder-eval that wrote it, or run the evaluation again."
+    )
 
 
 def _models(run: Run, answered: set[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 from logged_runs import HYBRID, SCRIPT, choice_rows, made_up, many
 from run_folders import model, rows, task, write_run
 
+from ladder_eval.errors import RecordError
 from ladder_eval.report.page.answered import read_answered
 from ladder_eval.report.page.choices import Question, question, right_choices, scores
 from ladder_eval.report.page.content import Answer, Run
@@ -201,6 +202,17 @@ def test_few_documents_are_all_there_and_none_is_none(tmp_path, run):
     assert explore([Run(folder=bare, result=read_result(bare))], None) is None
 
 
+def test_samples_of_another_version_are_refused(tmp_path):
+    run = many(tmp_path / "run", 2)
+    path = run.folder / "samples.parquet"
+    read_samples(run.folder).drop(columns=["answers"]).to_parquet(path, index=False)
+    with pytest.raises(RecordError, match="has other columns than this ladder-eval writes"):
+        explore([run], None)
+    path.write_bytes(b"no parquet")
+    with pytest.raises(RecordError, match="can't read .*samples.parquet"):
+        explore([run], None)
+
+
 def test_a_model_alone_is_not_compared(tmp_path):
     folder = write_run(
         tmp_path / "run",
@@ -211,6 +223,9 @@ def test_a_model_alone_is_not_compared(tmp_path):
     explorer = explore([Run(folder=folder, result=read_result(folder))], None)
     assert (explorer.flips, explorer.candidates) == (0, ())
     assert {answer.role for each in explorer.documents for answer in each.answers} == {""}
+    text = environment().get_template("explorer.html.j2").render(explorer=explorer)
+    assert "<p>6 of 6 documents.</p>" in text
+    assert 'name="candidate"' not in text
 
 
 def test_large_texts_leave_documents_out(tmp_path):
