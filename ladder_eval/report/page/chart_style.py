@@ -1,9 +1,9 @@
 """How charts look: colours for light, dark and grey, and from a chart to a `Figure`.
 
 Colours are those of Okabe and Ito (Color Universal Design, 2008), which any eyes tell apart, and
-no two series differ by colour alone. A chart is drawn once, in its light colours; a style sheet in
-the SVG gives each of them another one where the reader prefers dark pages. Whatever is drawn says
-which conditions it must not be quoted without.
+series differ by shape or by name, too. A chart is drawn once, in its light colours; a style sheet
+in the SVG gives each of them another one where the reader prefers dark pages. Whatever is drawn
+says which conditions it must not be quoted without.
 """
 
 import re
