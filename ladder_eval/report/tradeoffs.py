@@ -116,7 +116,8 @@ def _versus_block(terms: EqualTerms) -> Block:
         rows=tuple(map(_versus_row, terms.versus)),
         notes=(
             "Points above 0 and speed-ups above 1 are in favour of the other family. "
-            f"{NOTHING} is where it wasn't measured; nothing is extrapolated.",
+            f"{NOTHING} is where it wasn't measured, {_OPEN} an end that lies beyond what was; "
+            "nothing is extrapolated.",
             _ASSUMED,
         ),
         folds=True,

@@ -131,11 +131,12 @@ def speedup_at(speedups: Floats, differences: Floats, difference: float) -> floa
     """The speed-up at which one row of a curve first falls to a difference, from the baseline on.
 
     Where a faster point is the better one by chance, this is the cautious side: nothing beyond the
-    first fall counts. Infinite if even the fastest point isn't as low; NaN if the baseline itself
-    is lower. Arguments are as for `difference_at`; the baseline is the point of speed-up 1.
+    first fall counts. Infinite if even the fastest point isn't as low; minus infinity if the
+    baseline itself is lower, so that nothing measured is slow enough. Arguments are as for
+    `difference_at`; the baseline is the point of speed-up 1.
     """
     if difference > 0:
-        return math.nan
+        return -math.inf
     faster = speedups >= 1
     order = np.lexsort((-differences[faster], speedups[faster]))
     x, y = 1 / speedups[faster][order], differences[faster][order]

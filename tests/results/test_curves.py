@@ -39,7 +39,7 @@ def test_nothing_is_read_beyond_the_measured_points():
     assert math.isnan(difference_at(SPEEDUPS, LOST, 2.01))
     assert math.isnan(difference_at(SPEEDUPS, LOST, 0.99))
     assert speedup_at(SPEEDUPS, LOST, -0.0501) == math.inf
-    assert math.isnan(speedup_at(SPEEDUPS, LOST, 0.001))
+    assert speedup_at(SPEEDUPS, LOST, 0.001) == -math.inf
 
 
 def test_the_first_fall_counts_where_a_faster_point_is_better_again():

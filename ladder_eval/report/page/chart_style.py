@@ -63,6 +63,7 @@ _DARK: Final = {
 _FONT: Final = "sans-serif"
 _SCALE: Final = 2  # pixels of the PNG by those of the chart
 _LETTERS: Final = 72  # of a line of conditions
+_LONGEST_NAME: Final = 28
 
 
 def figure_of(chart: Any, *, name: str, title: str, caption: str, alt: str) -> Figure:
@@ -135,12 +136,19 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     """Names without what all share, which no chart has room for: "ladder" for "ladder_x_1b".
 
     What is left out is the longest run of words, parted by "_", that is in every name; a name that
-    has nothing else keeps it. Names that would become equal are all kept.
+    has nothing else keeps it. Of long ones the middle is left out, too. Names that would become
+    equal are all kept.
     """
     words = [name.split("_") for name in names]
     shared = _shared_run(words) if len(names) > 1 else []
-    short = [_without(shared, each) or name for each, name in zip(words, names, strict=True)]
+    apart = [_without(shared, each) or name for each, name in zip(words, names, strict=True)]
+    short = [_without_middle(each) for each in apart]
     return dict(zip(names, short if len(set(short)) == len(names) else names, strict=True))
+
+
+def _without_middle(name: str) -> str:
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half + 1 :]}"
 
 
 def _shared_run(words: Sequence[Sequence[str]]) -> list[str]:

@@ -5,6 +5,7 @@ latency make a curve over it, a panel for each combination of the others. Measur
 times, other models, devices or number formats never share a plot.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -72,11 +73,9 @@ def speed_figures(records: Sequence[SpeedRecord], prefix: str = "speed") -> tupl
 def _figures(records: Sequence[SpeedRecord]) -> Iterator[Callable[[str], Figure]]:
     """What makes each figure of measurements that may share a plot, given its name."""
     varied = [name for name in _FACTORS if len(_values(records, name)) > 1]
-    for factor in varied:
-        panels = _panels(records, factor, varied)
-        if panels and len(panels) <= _MOST_PANELS:
-            yield partial(_curves, factor, panels)
-    if not varied:
+    panels = {factor: _panels(records, factor, varied) for factor in varied}
+    yield from (partial(_curves, factor, own) for factor, own in panels.items() if own)
+    if not any(panels.values()):
         yield from (partial(_tokens, each) for each in records)
 
 
@@ -116,8 +115,11 @@ def _setting(factor: str, record: SpeedRecord) -> str:
     return f"{digits(value)} {'µs' if record.link.latency_ratio is None else '× block time'}"
 
 
-def _curves(factor: str, panels: dict[str, list[SpeedRecord]], name: str) -> Figure:
+def _curves(factor: str, every: dict[str, list[SpeedRecord]], name: str) -> Figure:
     """Speed-ups over one factor, a panel for each combination of the others."""
+    panels = dict(itertools.islice(every.items(), _MOST_PANELS))
+    left = len(every) - len(panels)
+    hidden = f" {left} more combinations of settings aren't drawn." if left else ""
     records = [record for own in panels.values() for record in own]
     rows = [
         row for title, own in panels.items() for each in own for row in _points(factor, title, each)
@@ -135,7 +137,7 @@ def _curves(factor: str, panels: dict[str, list[SpeedRecord]], name: str) -> Fig
         caption=(
             "Each point is the median over rounds of the baseline's time by the model's, with its "
             "interval; above the dashed line is faster than the baseline. No-comm leaves "
-            "all-reduces out: it is a bound, and no model. Lines only lead the eye. "
+            f"all-reduces out: it is a bound, and no model. Lines only lead the eye.{hidden} "
             f"{'. '.join(conditions)}. {timing_words(records[0])}"
         ),
         alt=_alt(rows, arms, factor, phase),

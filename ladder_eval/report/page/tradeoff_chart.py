@@ -1,12 +1,13 @@
 """Speed-up across, accuracy upwards: a point a model, with the intervals of both."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import altair as alt
 
-from ladder_eval.report.page.chart_labels import Label, place_labels
+from ladder_eval.report.page.chart_labels import Box, label_charts, place_labels
 from ladder_eval.report.page.chart_style import (
     INK,
     MUTED,
@@ -76,7 +77,7 @@ def tradeoff_figure(result: RunResult, tradeoff: Tradeoff, name: str = "tradeoff
         *([_front(best, axes)] if len(best) > 1 else []),
         *_bars(rows, axes),
         _marks(rows, axes),
-        *_names(rows, axes),
+        *_names(rows, best, axes),
     ]
     conditions = _conditions(result, tradeoff)
     chart = alt.layer(*layers).properties(
@@ -178,29 +179,17 @@ def _marks(rows: Sequence[_Row], axes: _Axes) -> Any:
     return chart.encode(axes.x("speedup"), axes.y("points"), _colour(rows), shape, tooltip=tips)
 
 
-def _names(rows: Sequence[_Row], axes: _Axes) -> list[Any]:
-    """The models' names, those that end at their place apart from those that begin there."""
-    pixel = axes.pixel
+def _names(rows: Sequence[_Row], best: Sequence[Point], axes: _Axes) -> list[Any]:
     placed = place_labels(
-        [pixel(row["speedup"], row["points"]) for row in rows],
+        [axes.pixel(row["speedup"], row["points"]) for row in rows],
         [row["label"] for row in rows],
         (WIDTH, _HEIGHT),
-        list(_lines(rows, axes)),
+        [*_lines(rows, axes), *_steps(best, axes)],
     )
-    return [
-        alt.Chart(alt.Data(values=[_text_row(each) for each in placed if each.align == align]))
-        .mark_text(align=align, baseline="middle", fontSize=12, color=INK)
-        .encode(
-            x=alt.X("x:Q", scale=None, axis=None),
-            y=alt.Y("y:Q", scale=None, axis=None),
-            text=alt.Text("text:N"),
-        )
-        for align in ("left", "right")
-        if any(each.align == align for each in placed)
-    ]
+    return label_charts(placed)
 
 
-def _lines(rows: Sequence[_Row], axes: _Axes) -> Iterator[tuple[float, float, float, float]]:
+def _lines(rows: Sequence[_Row], axes: _Axes) -> Iterator[Box]:
     """Error bars and both lines of the baseline, which names keep clear of; in pixels."""
     for row in rows:
         yield *axes.pixel(row["slow"], row["points"]), *axes.pixel(row["fast"], row["points"])
@@ -210,8 +199,12 @@ def _lines(rows: Sequence[_Row], axes: _Axes) -> Iterator[tuple[float, float, fl
     yield x, 0.0, x, _HEIGHT
 
 
-def _text_row(label: Label) -> _Row:
-    return {"text": label.text, "x": label.x, "y": label.y}
+def _steps(best: Sequence[Point], axes: _Axes) -> Iterator[Box]:
+    """The front's line, down from each point and then across to the next one."""
+    places = [axes.pixel(point.speedup, 100 * point.difference) for point in best]
+    for (x, y), (right, below) in itertools.pairwise(places):
+        yield x, y, x, below
+        yield x, below, right, below
 
 
 def _across(tradeoff: Tradeoff) -> str:

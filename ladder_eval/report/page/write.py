@@ -86,12 +86,29 @@ def _latex(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def _fitting(page: Page) -> str:
-    """The page, with fewer documents inside where it would be too large."""
+    """The page as HTML, with less inside where it would be too large."""
     drawn = any(figure.spec for figure in _figures(page))
     runtime = vega_runtime() if drawn else ""
-    text = page_html(page, runtime)
-    while len(text.encode()) > LARGEST_BYTES and page.explorer and page.explorer.documents:
+    texts = (page_html(each, runtime) for each in _smaller(page))
+    text = ""
+    for text in texts:
+        if len(text.encode()) <= LARGEST_BYTES:
+            break
+    return text
+
+
+def _smaller(page: Page) -> Iterator[Page]:
+    """The page, then with half the documents again and again, then without folded tables."""
+    yield page
+    while page.explorer and page.explorer.documents:
         kept = page.explorer.documents[: len(page.explorer.documents) // 2]
         page = replace(page, explorer=replace(page.explorer, documents=kept))
-        text = page_html(page, runtime)
-    return text
+        yield page
+    text = "Further tables are in report.md, which has no limit of size."
+    yield replace(
+        page,
+        sections=tuple(
+            replace(each, folded=(), sentences=(*each.sentences, text)) if each.folded else each
+            for each in page.sections
+        ),
+    )

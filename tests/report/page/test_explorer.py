@@ -209,7 +209,7 @@ def test_samples_of_another_version_are_refused(tmp_path):
     with pytest.raises(RecordError, match="has other columns than this ladder-eval writes"):
         explore([run], None)
     path.write_bytes(b"no parquet")
-    with pytest.raises(RecordError, match="can't read .*samples.parquet"):
+    with pytest.raises(RecordError, match=r"can't read .*samples\.parquet"):
         explore([run], None)
 
 

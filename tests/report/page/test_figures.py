@@ -69,7 +69,9 @@ def settings(latencies=(1e-4, 1e-3), sizes=(1, 8), **changes):
 
 def test_every_candidate_has_a_point_and_two_error_bars(tradeoff):
     assert len(marks(tradeoff, "symbol", "path")) == 4  # the baseline has a point alone
-    assert len(marks(tradeoff, "rule", "line")) == 2 + 2 * 3  # and both reference lines
+    bars = [each for each in marks(tradeoff, "rule", "line") if each.get("stroke") == SERIES[0]]
+    assert len(bars) == 2 * 3
+    assert all(each.get("stroke-width") == "1.5" for each in bars)
     assert len(marks(tradeoff, "line", "path")) == 1
 
 
@@ -111,6 +113,17 @@ def test_kinds_have_shapes_of_their_own(run, tradeoff):
     assert "(emulated)" in " ".join(texts(drawn))
 
 
+def test_a_slower_candidate_lies_left_of_the_baseline(tmp_path):
+    result = read_result(traded(tmp_path / "run", {'we"ird <x>': ("parallel", 0.8, (0, 0))}))
+    drawn = tradeoff_figure(result, tradeoffs(result)[0])
+    baseline, slower = (
+        float(re.match(r"translate\(([\d.-]+),", p.get("transform"))[1])
+        for p in marks(drawn, "symbol", "path")
+    )
+    assert slower < baseline
+    assert 'we"ird <x>' in texts(drawn)
+
+
 def test_families_are_named_where_there_are_several(tmp_path, tradeoff):
     made = {"ladder_x": ("ladder", 2.0, (5, 5)), "parallel_x": ("parallel", 1.3, (3, 2))}
     result = read_result(traded(tmp_path / "run", made))
@@ -148,6 +161,18 @@ def test_one_setting_shows_tokens_per_second():
     assert len(marks(found, "symbol", "path")) == 4
     assert len(marks(found, "rule", "line")) == 4
     assert "measured tokens/s" in found.alt
+
+
+def test_of_many_panels_the_first_are_drawn_and_the_rest_counted():
+    by_latency, _ = speed_figures(settings([1e-4, 1e-3], range(1, 15)))
+    assert "2 more combinations of settings aren't drawn." in by_latency.caption
+    assert "batch_size 12" in texts(by_latency)
+    assert "batch_size 13" not in texts(by_latency)
+
+
+def test_settings_without_a_common_factor_show_tokens_per_second():
+    found = speed_figures([*settings([1e-4], [1]), *settings([1e-3], [8])])
+    assert [each.title.partition(":")[0] for each in found] == ["Tokens/s", "Tokens/s"]
 
 
 def test_measured_and_emulated_times_never_share_a_plot():
@@ -229,6 +254,8 @@ def test_the_runtime_is_one_script_that_leaves_room_on_the_page():
         (["a", "b"], ["a", "b"]),
         (["a_x", "x_a"], ["a_x", "x_a"]),  # "x" and "x", or "a" and "a", would be the same
         (["alone_x"], ["alone_x"]),
+        (["a" * 28, "b" * 29], ["a" * 28, "b" * 14 + "…" + "b" * 13]),
+        (["c" * 30 + "1" + "c" * 30, "c" * 30 + "2" + "c" * 30],) * 2,  # equal without the middle
     ],
 )
 def test_short_names(names, expected):
