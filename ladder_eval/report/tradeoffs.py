@@ -18,8 +18,8 @@ def tradeoff_block(tradeoff: Tradeoff) -> Block:
     """The points, with their intervals, and whether they are on the front."""
     best = front(tradeoff.points)
     return Block(
-        title=f"accuracy and {speed_title(tradeoff.record)}",
-        columns=("", "points", "interval", f"{tradeoff.phase} speed-up", "tokens/s", "front"),
+        title=f"accuracy against {speed_title(tradeoff.record)}",
+        columns=("", "points", "interval", f"{tradeoff.phase} speedup", "tokens/s", "front"),
         rows=tuple(_point_row(point, point in best) for point in tradeoff.points),
         notes=(
             "On the front are models that no other one beats in either accuracy or speed without "
@@ -63,7 +63,7 @@ def _family_blocks(terms: EqualTerms, family: Family) -> Iterator[Block]:
     if family.at_speeds:
         yield Block(
             title=f"accuracy at equal latency: {through}",
-            columns=(f"{phase} speed-up", f"{_time(phase)} ms", "points", "95 % interval"),
+            columns=(f"{phase} speedup", f"{_time(phase)} ms", "points", "95 % interval"),
             rows=tuple(
                 (
                     f"{each.speedup:.4g}",
@@ -78,7 +78,7 @@ def _family_blocks(terms: EqualTerms, family: Family) -> Iterator[Block]:
     if family.at_drops:
         yield Block(
             title=f"latency at equal accuracy: {through}",
-            columns=("loss, points", f"{phase} speed-up", "95 % interval"),
+            columns=("loss, points", f"{phase} speedup", "95 % interval"),
             rows=tuple(map(_drop_row, family.at_drops)),
             notes=(_REACHED,),
         )
@@ -89,8 +89,8 @@ _ASSUMED = (
     "documents anew for all models together."
 )
 _REACHED = (
-    "The speed-up at which the curve first falls so low, coming from the baseline. An end that "
-    f"lies beyond the fastest measured model is {_OPEN}."
+    "The speed-up at which the curve first falls so low, coming from the baseline; "
+    f"{_OPEN} is an end that lies beyond the fastest measured model."
 )
 
 
@@ -110,7 +110,7 @@ def _versus_block(terms: EqualTerms) -> Block:
             "other family",
             "its points at this latency",
             "95 % interval",
-            f"its {phase} speed-up at this accuracy",
+            f"its {phase} speedup at this accuracy",
             "95 % interval",
         ),
         rows=tuple(map(_versus_row, terms.versus)),

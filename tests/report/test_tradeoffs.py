@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 def test_points_are_rows_with_their_place_on_the_front(folder):
     block = tradeoff_block(only(folder))
-    assert block.columns == ("", "points", "interval", "decode speed-up", "tokens/s", "front")
+    assert block.columns == ("", "points", "interval", "decode speedup", "tokens/s", "front")
     assert block.rows[0][:2] == (BASELINE, "—")
     assert [row[0] for row in block.rows[1:]] == list(LADDERS)
     assert [row[1] for row in block.rows[1:]] == ["−2.0", "−6.0", "−10.0"]

@@ -9,6 +9,7 @@ which conditions it must not be quoted without.
 import re
 import textwrap
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import vl_convert
@@ -87,6 +88,7 @@ def figure_of(chart: Any, *, name: str, title: str, caption: str, alt: str) -> F
     )
 
 
+@cache
 def vega_runtime() -> str:
     """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`; 0.9 MB."""
     snippet = "window.vegaEmbed = vegaEmbed;"

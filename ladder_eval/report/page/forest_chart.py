@@ -129,7 +129,7 @@ def _conditions(result: RunResult) -> list[str]:
     own = set(candidates(result))
     made = dict.fromkeys(each.adaptation for each in result.models if each.name in own)
     return [
-        f"{result.suite}{part}; candidates {', '.join(made)}; baseline {result.baseline}",
+        f"Suite {result.suite}{part}; candidates {', '.join(made)}; baseline {result.baseline}",
     ]
 
 

@@ -128,12 +128,12 @@ def _curves(factor: str, every: dict[str, list[SpeedRecord]], name: str) -> Figu
     phase = "decode" if records[0].workload.output_len > 1 else "prefill"
     conditions = _shared(records)
     across = _across(factor, records[0])
-    title = titled(f"{phase.capitalize()} speed-up by {factor}", conditions)
-    chart = _multiples(rows, arms, list(panels), across, f"{phase} speed-up", title)
+    title = titled(f"{phase.capitalize()} speedup by {factor}", conditions)
+    chart = _multiples(rows, arms, list(panels), across, f"{phase} speedup", title)
     return figure_of(
         chart,
         name=name,
-        title=f"{phase.capitalize()} speed-up by {factor}",
+        title=f"{phase.capitalize()} speedup by {factor}",
         caption=(
             "Each point is the median over rounds of the baseline's time by the model's, with its "
             "interval; above the dashed line is faster than the baseline. No-comm leaves "
@@ -268,7 +268,7 @@ def _shared(records: Sequence[SpeedRecord]) -> list[str]:
         for name in ("tp_size", "batch_size", "prompt_len", "output_len")
         if len(own := {_FACTORS[name](record) for record in records}) == 1
     ]
-    return [f"{first.kind}, {first.model}{random}, over {link}; {', '.join(fixed)}"]
+    return [f"{first.kind.capitalize()}: {first.model}{random}, over {link}; {', '.join(fixed)}"]
 
 
 def _alt(rows: Sequence[_Row], arms: Sequence[str], factor: str, phase: str) -> str:
@@ -276,4 +276,4 @@ def _alt(rows: Sequence[_Row], arms: Sequence[str], factor: str, phase: str) -> 
     for arm in arms:
         own = [row["value"] for row in rows if row["model"] == arm]
         said.append(f"{arm} {digits(min(own))} to {digits(max(own))}")
-    return f"Curves of {phase} speed-up by {factor}: {'; '.join(said)}."
+    return f"Curves of {phase} speedup by {factor}: {'; '.join(said)}."

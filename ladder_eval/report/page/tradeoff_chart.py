@@ -86,7 +86,7 @@ def tradeoff_figure(result: RunResult, tradeoff: Tradeoff, name: str = "tradeoff
     return figure_of(
         chart,
         name=name,
-        title=f"Accuracy against speed: {speed_title(tradeoff.record)}",
+        title=f"Accuracy against {speed_title(tradeoff.record)}",
         caption=_caption(tradeoff, best, conditions),
         alt=_alt(tradeoff, best),
     )
@@ -167,7 +167,7 @@ def _marks(rows: Sequence[_Row], axes: _Axes) -> Any:
         alt.Tooltip("points:Q", format="+.2f"),
         alt.Tooltip("worse:Q", title="from", format="+.2f"),
         alt.Tooltip("better:Q", title="to", format="+.2f"),
-        alt.Tooltip("speedup:Q", title="speed-up", format=".3f"),
+        alt.Tooltip("speedup:Q", title="speedup", format=".3f"),
         alt.Tooltip("slow:Q", title="from", format=".3f"),
         alt.Tooltip("fast:Q", title="to", format=".3f"),
         alt.Tooltip("milliseconds:Q", title="ms", format=".3g"),
@@ -208,11 +208,11 @@ def _steps(best: Sequence[Point], axes: _Axes) -> Iterator[Box]:
 
 
 def _across(tradeoff: Tradeoff) -> str:
-    """Such as "decode speed-up (measured over the virtual link)"."""
+    """Such as "decode speedup (measured over the virtual link)"."""
     record = tradeoff.record
     link = f" over the {record.link.name}" if record.link.mode and record.tp_size > 1 else ""
     link = "" if record.kind != "measured" else link
-    return f"{tradeoff.phase} speed-up ({record.kind}{link})"
+    return f"{tradeoff.phase} speedup ({record.kind}{link})"
 
 
 def _conditions(result: RunResult, tradeoff: Tradeoff) -> list[str]:
@@ -221,7 +221,7 @@ def _conditions(result: RunResult, tradeoff: Tradeoff) -> list[str]:
     part = f", {subset(tasks)}" if subset(tasks) else ""
     made = dict.fromkeys(point.adaptation for point in tradeoff.points[1:])
     return [
-        f"{result.suite}: mean of {len(tasks)} tasks{part}; candidates {', '.join(made)}",
+        f"Suite {result.suite}: mean of {len(tasks)} tasks{part}; candidates {', '.join(made)}",
         f"{speed_title(tradeoff.record)}",
     ]
 
@@ -233,13 +233,13 @@ def _caption(tradeoff: Tradeoff, best: Sequence[Point], conditions: Sequence[str
         "Up is more accurate, to the right is faster. Bars are the 95 % intervals of the mean "
         "difference and those of the median speed-up. No other model is at least as fast and at "
         f"least as accurate as one on the line, the Pareto front of the estimates: {names}."
-        f"{missing} {'. '.join(conditions)}. {timing_words(tradeoff.record)}"
+        f"{missing} {conditions[0]}. {timing_words(tradeoff.record)}"
     )
 
 
 def _alt(tradeoff: Tradeoff, best: Sequence[Point]) -> str:
     said = (
-        f"{point.arm} {in_points(point.difference)} points at speed-up {point.speedup:.2f}"
+        f"{point.arm} {in_points(point.difference)} points at speedup {point.speedup:.2f}"
         f"{' (front)' if point in best else ''}"
         for point in tradeoff.points
     )

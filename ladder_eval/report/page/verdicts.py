@@ -1,7 +1,7 @@
 """What a report says of each candidate in sentences: as good, how sure, how much faster."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.comparisons import comparison_blocks
@@ -19,7 +19,7 @@ from ladder_eval.report.speed import (
 from ladder_eval.report.words import bounds, made_words, points, subset
 from ladder_eval.results.mean_difference import MeanDifference, candidates, mean_difference
 from ladder_eval.results.records import RunResult
-from ladder_eval.results.speed_records import Estimate, SpeedRecord
+from ladder_eval.results.speed_records import RANDOM, Estimate, SpeedRecord
 from ladder_eval.results.tradeoff import Point, Tradeoff, front, tradeoffs
 
 __all__ = ["accuracy_sentence", "choices", "glance", "headline", "verdicts"]
@@ -38,7 +38,7 @@ def headline(found: Sequence[Verdict]) -> str:
     if compared:
         return _tally(compared)
     if any(each.timings for each in found):
-        return "Speed alone was measured: whether answers are as good isn't known from these runs."
+        return _fastest(found)
     return "Nothing was compared: these runs have no candidate with a baseline."
 
 
@@ -49,17 +49,19 @@ def choices(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def glance(found: Sequence[Verdict]) -> tuple[Block, ...]:
-    """All candidates in one table, a row each and measurement; empty without any."""
-    rows = tuple(row for each in found for row in _glance_rows(each))
-    accuracy = ("candidate", "against", "mean difference, points", "95 % interval", "verdict")
-    columns = (*accuracy, "speedup", "of", "timed")
-    notes = (
-        "Mean difference: of the tasks' headline metrics, each task weighing the same. "
-        "Worse, better: its interval excludes zero; undecided: it doesn't.",
-        "Speedup: the baseline's time by the candidate's, median of interleaved rounds.",
+    """All candidates in one table, a row each; what nothing is known of has no columns."""
+    parts = [_NAMES]
+    parts += [_ACCURACY] if any(each.mean for each in found) else []
+    parts += [_SPEED] if any(each.timings for each in found) else []
+    if len(parts) == 1:
+        return ()
+    block = Block(
+        title="all candidates at a glance",
+        columns=tuple(column for part in parts for column in part.columns),
+        rows=tuple(tuple(cell for part in parts for cell in part.cells(each)) for each in found),
+        notes=tuple(part.note for part in parts if part.note),
     )
-    title = "all candidates at a glance"
-    return (Block(title=title, columns=columns, rows=rows, notes=notes),) if rows else ()
+    return (block,)
 
 
 def accuracy_sentence(found: MeanDifference) -> str:
@@ -138,11 +140,11 @@ def _speed(timings: Sequence[Timing]) -> Iterator[str]:
     """The sentence of the only measurement, or the range that several span."""
     if len(timings) == 1:
         yield candidate_sentences(timings[0].record)[timings[0].row.arm]
-    elif speedups := [x.value for x in map(_speedup_of, timings) if x is not None]:
+    elif timings:
         name, over = timings[0].row.arm, over_words(timings[0].record)
         yield (
-            f"{over}{name} is {digits(min(speedups))} to {digits(max(speedups))} times as fast in "
-            f"{len(speedups)} settings, which the section on speed has."
+            f"{over}{name} is {_range(timings)} times as fast in {len(timings)} settings, which "
+            "the section on speed has."
         )
 
 
@@ -206,6 +208,23 @@ def _both(found: Verdict) -> str:
     return f"{text}; it {verb} {with_interval(speedup)} times as fast{_over(record)}{chance}."
 
 
+def _fastest(found: Sequence[Verdict]) -> str:
+    """The best speed-up, of runs that only timed."""
+    best = max((timing for each in found for timing in each.timings), key=_value)
+    text = "whether answers are as good isn't known from these runs"
+    if not _value(best):
+        return f"Speed alone was measured; {text}."
+    return (
+        f"Speed alone was measured: at best {best.row.arm} is {digits(_value(best))} times as fast"
+        f"{_over(best.record)}; {text}."
+    )
+
+
+def _value(timing: Timing) -> float:
+    speedup = _speedup_of(timing)
+    return 0.0 if speedup is None else speedup.value
+
+
 def _over(record: SpeedRecord) -> str:
     words = over_words(record).removesuffix(", ")
     return f" ({words[0].lower()}{words[1:]})" if words else ""
@@ -232,8 +251,7 @@ def _tally(found: Sequence[Verdict]) -> str:
 
 
 def _measured_speedup(found: Verdict) -> float:
-    speedup = _speedup_of(found.timings[0]) if found.timings else None
-    return 0.0 if speedup is None else speedup.value
+    return _value(found.timings[0]) if found.timings else 0.0
 
 
 def _is_told(found: Verdict) -> bool:
@@ -247,14 +265,53 @@ def _is_told(found: Verdict) -> bool:
 _ORDER = (BETTER, UNDECIDED, WORSE)
 
 
-def _glance_rows(found: Verdict) -> Iterator[tuple[str, ...]]:
+def _accuracy_cells(found: Verdict) -> tuple[str, ...]:
     mean = found.mean
-    difference = points(mean.difference) if mean else NOTHING
-    interval = bounds(mean.interval.low, mean.interval.high) if mean else NOTHING
-    accuracy = (found.candidate, found.baseline, difference, interval, found.outcome)
-    if not found.timings:
-        yield (*accuracy, NOTHING, NOTHING, NOTHING)
-    for timing in found.timings:
-        phase = "decoding" if timing.row.decode else "prefill"
-        setting = f"{timing.record.kind}{subject_words(timing.record)}"
-        yield (*accuracy, with_interval(_speedup_of(timing)), phase, setting)
+    if mean is None:
+        return NOTHING, NOTHING, found.outcome
+    interval = bounds(mean.interval.low, mean.interval.high)
+    return points(mean.difference), interval, found.outcome
+
+
+def _speed_cells(found: Verdict) -> tuple[str, ...]:
+    """The speed-up and its setting; of several settings the range, and how many there are."""
+    timings = found.timings
+    if not timings:
+        return NOTHING, NOTHING
+    kinds = " and ".join(dict.fromkeys(timing.record.kind for timing in timings))
+    if len(timings) == 1:
+        phase = "decoding" if timings[0].row.decode else "prefill"
+        timed = f"{phase}, {kinds}{subject_words(timings[0].record)}"
+        return with_interval(_speedup_of(timings[0])), timed
+    random = ", random weights" if any(t.record.weights == RANDOM for t in timings) else ""
+    return _range(timings), f"{len(timings)} settings, {kinds}{random}"
+
+
+def _range(timings: Sequence[Timing]) -> str:
+    speedups = [x.value for x in map(_speedup_of, timings) if x is not None]
+    return f"{digits(min(speedups))} to {digits(max(speedups))}" if speedups else NOTHING
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Part:
+    """Columns of the table of all candidates, and how a candidate's cells in them are made."""
+
+    columns: tuple[str, ...]
+    cells: Callable[[Verdict], tuple[str, ...]]
+    note: str = ""
+
+
+_NAMES = _Part(
+    columns=("candidate", "against"), cells=lambda found: (found.candidate, found.baseline)
+)
+_ACCURACY = _Part(
+    columns=("mean difference, points", "95 % interval", "verdict"),
+    cells=_accuracy_cells,
+    note="Mean difference: of the tasks' headline metrics, each task weighing the same. "
+    "Worse, better: its interval excludes zero; undecided: it doesn't.",
+)
+_SPEED = _Part(
+    columns=("speedup", "timed"),
+    cells=_speed_cells,
+    note="Speedup: the baseline's time by the candidate's, median of interleaved rounds.",
+)

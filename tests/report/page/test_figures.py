@@ -96,7 +96,7 @@ def test_names_are_written_without_what_all_share(tradeoff):
 def test_a_plot_says_what_it_must_not_be_quoted_without(tradeoff):
     said = " ".join(texts(tradeoff))
     assert "candidates converted" in said
-    assert "decode speed-up (measured over the virtual link)" in said
+    assert "decode speedup (measured over the virtual link)" in said
     assert "tp_size 2" in said
     assert "on cpu" in tradeoff.caption
     assert all(name in tradeoff.alt for name in (BASELINE, *LADDERS))
@@ -146,7 +146,7 @@ def test_nothing_compared_is_no_forest(run):
 def test_speed_is_drawn_over_each_factor_that_varies():
     by_latency, by_size = speed_figures(settings())
     assert (by_latency.name, by_size.name) == ("speed", "speed-2")
-    assert by_latency.title == "Decode speed-up by link latency"
+    assert by_latency.title == "Decode speedup by link latency"
     assert {"batch_size 1", "batch_size 8", "link latency, µs"} <= set(texts(by_latency))
     assert {"100 µs", "1000 µs", "batch_size"} <= set(texts(by_size))
     # In each of two panels 3 arms, 2 points and bars each, and the line of speed-up 1.
