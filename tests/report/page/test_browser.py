@@ -122,29 +122,29 @@ SUMS = {("sums", i) for i in range(2)}
 ALL = ARC | SUMS | {("wiki", 0)}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "left"),
-    [
-        ({}, ALL),
-        ({"task": "arc"}, ARC),
-        ({"change": "flips only"}, {("arc", 2), ("arc", 3), ("arc", 4), ("arc", 5), ("sums", 1)}),
-        ({"change": "gained only"}, {("arc", 4), ("arc", 5), ("sums", 1)}),
-        ({"change": "lost only"}, {("arc", 2), ("arc", 3)}),
-        ({"candidate": "ladder", "change": "gained only"}, {("arc", 4), ("sums", 1)}),
-        ({"candidate": "ladder", "change": "lost only"}, {("arc", 2), ("arc", 3)}),
-        ({"candidate": HYBRID, "change": "flips only", "task": "arc"}, {("arc", 3), ("arc", 5)}),
-        ({"candidate": "ladder"}, ALL),
-    ],
+FILTERED = (
+    ({}, ALL),
+    ({"task": "arc"}, ARC),
+    ({"change": "flips only"}, {("arc", 2), ("arc", 3), ("arc", 4), ("arc", 5), ("sums", 1)}),
+    ({"change": "gained only"}, {("arc", 4), ("arc", 5), ("sums", 1)}),
+    ({"change": "lost only"}, {("arc", 2), ("arc", 3)}),
+    ({"candidate": "ladder", "change": "gained only"}, {("arc", 4), ("sums", 1)}),
+    ({"candidate": "ladder", "change": "lost only"}, {("arc", 2), ("arc", 3)}),
+    ({"candidate": HYBRID, "change": "flips only", "task": "arc"}, {("arc", 3), ("arc", 5)}),
+    ({"candidate": "ladder"}, ALL),
 )
-def test_filters_leave_what_they_should(page, wanted, left):
-    for name, text in wanted.items():
-        Select(control(page, name)).select_by_visible_text(text)
-    assert shown(page) == left
-    assert count(page) == f"{len(left)} of 9 documents shown"
-    hidden = page.find_elements(By.CSS_SELECTOR, "#explorer [data-candidate][hidden]")
-    assert bool(hidden) == ("candidate" in wanted)
-    click(page, page.find_element(By.CSS_SELECTOR, "#explorer-filters [type=reset]"))
-    WebDriverWait(page, 5).until(lambda driver: count(driver) == "9 of 9 documents shown")
+
+
+def test_filters_leave_what_they_should(page):
+    for wanted, left in FILTERED:
+        for name, text in wanted.items():
+            Select(control(page, name)).select_by_visible_text(text)
+        assert shown(page) == left, wanted
+        assert count(page) == f"{len(left)} of 9 documents shown"
+        hidden = page.find_elements(By.CSS_SELECTOR, "#explorer [data-candidate][hidden]")
+        assert bool(hidden) == ("candidate" in wanted)
+        click(page, page.find_element(By.CSS_SELECTOR, "#explorer-filters [type=reset]"))
+        WebDriverWait(page, 5).until(lambda driver: count(driver) == "9 of 9 documents shown")
 
 
 def test_documents_open_and_close_by_mouse(page):
@@ -306,17 +306,16 @@ def test_a_documents_page_opens_at_the_document(page):
     assert page.find_element(By.TAG_NAME, "h1").text == "sums"
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("opened", [False, True], ids=["folded", "unfolded"])
-def test_nothing_scrolls_sideways(page, size, opened):
-    resize(page, size)
-    script = "for (const each of document.querySelectorAll('details')) each.open = arguments[0]"
-    page.execute_script(script, opened)
-    width, window = page.execute_script(
-        "return [document.documentElement.scrollWidth, window.innerWidth]"
-    )
-    assert window == size[0]
-    assert width <= window
+def test_nothing_scrolls_sideways(page):
+    unfold = "for (const each of document.querySelectorAll('details')) each.open = arguments[0]"
+    widths = "return [document.documentElement.scrollWidth, window.innerWidth]"
+    for size in (WIDE, NARROW):
+        resize(page, size)
+        for opened in (False, True):
+            page.execute_script(unfold, opened)
+            width, window = page.execute_script(widths)
+            assert window == size[0]
+            assert width <= window, (size, opened)
 
 
 def background(browser):
