@@ -179,7 +179,8 @@ def _multiples(
     """A panel under the other, all with the same axes."""
     values = sorted({row["at"] for row in rows})
     log = values[0] > 0 and values[-1] / values[0] >= 8
-    scale = alt.Scale(type="log" if log else "linear", padding=14, zero=False, nice=False)
+    kind = {"type": "log"} if log else {"type": "linear", "zero": False}  # logs have no zero
+    scale = alt.Scale(**kind, padding=14, nice=False)
     axis = alt.Axis(values=values, format="~g", grid=False, labelOverlap=True)
     base = alt.Chart().encode(
         alt.X("at:Q", title=across, scale=scale, axis=axis), _arm(alt.Color, SERIES, arms)

@@ -50,7 +50,7 @@ for (const source of document.querySelectorAll(".plot script")) {
   place.className = "chart";
   box.append(place);
   Promise.resolve()
-    .then(() => vegaEmbed(place, JSON.parse(source.textContent), { actions: false, logLevel: 1, renderer: "svg" }))
+    .then(() => vegaEmbed(place, JSON.parse(source.textContent), { actions: false, renderer: "svg" }))
     .then(() => {
       place.setAttribute("role", "img");
       place.setAttribute("aria-label", picture.alt);
