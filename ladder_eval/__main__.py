@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 import ladder_eval
-from ladder_eval.commands import code, data, leaderboard, predict, tasks
-from ladder_eval.commands.bench import bench
+from ladder_eval.commands import bench, code, data, leaderboard, predict, tasks
 from ladder_eval.commands.compare import compare, gate
 from ladder_eval.commands.judge import judge
 from ladder_eval.commands.lm_eval import lm_eval
@@ -23,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
-app.command()(bench)
+app.add_typer(bench.app, name="bench", invoke_without_command=True)
 app.command()(convert)
 app.command()(models)
 app.add_typer(tasks.app, name="tasks", invoke_without_command=True)

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from ladder_eval.distributed.shares import shares
 from ladder_eval.engine.estimate import seconds_per_token
 from ladder_eval.engine.ranks import Driver
-from ladder_eval.engine.scoring import score_batch
+from ladder_eval.engine.scoring import BatchScorer
 from ladder_eval.execution import Execution
 from ladder_eval.harness.adapter import LadderLM
 from ladder_eval.harness.arm import Arm
@@ -60,7 +59,7 @@ class Scorer:
     Attributes:
         driver: Rank 0 of the group that computes.
         execution: Where it computes.
-        batch_size: Different contexts in one forward.
+        batch_size: Most texts in one forward.
         seed: Seed of what is drawn.
         prompting: In which form questions are asked.
         think_end_token: What closes a reasoning model's thoughts; empty where there are none.
@@ -149,7 +148,7 @@ class Scorer:
         dtype, device = self.execution.torch_dtype, self.driver.team.device
         try:
             whole = load_model(arm.folder, config, dtype=dtype, device=device)
-            difference = evaluation.lm.spot_check(partial(score_batch, whole))
+            difference = evaluation.lm.spot_check(BatchScorer(whole).score)
         except (RuntimeError, MemoryError) as error:  # it may be too large for one device
             reason = str(error).partition("\n")[0]
             warning = f"{name}: the check at tp_size 1 could not be made ({reason})."

@@ -1,5 +1,14 @@
 """The errors that a user can meet: one clear sentence each, no traceback, exit code 2."""
 
+_LONGEST = 300
+
+
+def brief(said: object) -> str:
+    """What a file or another library said, in one line for a sentence, and cut where it is long."""
+    text = " ".join(str(said).split())
+    text = "".join(each if each.isprintable() else "\ufffd" for each in text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
 
 class LadderEvalError(Exception):
     """Something that the user can put right; the message says how.

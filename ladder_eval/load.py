@@ -157,7 +157,7 @@ def _lengths(options: BenchOptions, count: int) -> Iterator[tuple[str, Sequence[
             yield "as given", [pair] * count
         return
     replay = _replay(options, options.replay)
-    rows = [(row.prompt_len, row.output_len) for batch in replay.batches for row in batch.rows]
+    rows = [pair for batch in replay.batches for pair in batch.lengths]
     words = f"drawn from those of {replay.requests_of} in run {replay.run_id}"
     yield words, Random(options.seed).choices(rows, k=count)
 

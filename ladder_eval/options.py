@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, brief
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.config_values import shown
 from ladder_eval.models.hub_id import Place, find_place
 from ladder_eval.models.registry import DEFAULT_MODEL
 
@@ -49,7 +50,7 @@ class RunOptions:
         unsafe_execution: Run them without a sandbox.
         judge_url: The judge's server, for tasks that need one; without it they wait for `judge`.
         judge_model: The judge's name there.
-        batch_size: Different contexts in one forward.
+        batch_size: Most texts in one forward.
         dtype: By default bfloat16 on CUDA, float32 elsewhere.
         device: By default cuda where there is one, else cpu.
         tp: tp_size; by default 1, or the number of processes that torchrun started.
@@ -87,7 +88,7 @@ class RunOptions:
     unsafe_execution: bool = False
     judge_url: str | None = None
     judge_model: str | None = None
-    batch_size: int = 8
+    batch_size: int = 32
     dtype: str | None = None
     device: str | None = None
     tp: int | None = None
@@ -110,15 +111,17 @@ class RunOptions:
         if self.checkpoint is not None and len(self.model) > 1:
             raise UsageError("--checkpoint is one model's; use --models-file for several.")
         if self.fewshot not in FEWSHOT:
-            raise UsageError(f"--fewshot must be {' or '.join(FEWSHOT)}, not {self.fewshot!r}.")
+            raise UsageError(
+                f"--fewshot must be {' or '.join(FEWSHOT)}, not {shown(self.fewshot)}."
+            )
         if not 0 <= self.seed < 2**63:
-            raise UsageError(f"--seed {self.seed} must be between 0 and {2**63 - 1}.")
+            raise UsageError(f"--seed {shown(self.seed)} must be between 0 and {2**63 - 1}.")
         for name in ("limit", "batch_size", "tp", "prompt_len", "output_len"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UsageError(f"--{name.replace('_', '-')} {value} must be 1 or more.")
+                raise UsageError(f"--{name.replace('_', '-')} {shown(value)} must be 1 or more.")
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise UsageError(f"Unknown dtype {self.dtype!r}; known are {', '.join(DTYPES)}.")
+            raise UsageError(f"Unknown dtype {shown(self.dtype)}; known are {', '.join(DTYPES)}.")
         self._require_judge()
         self._require_places()
 
@@ -164,21 +167,21 @@ def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
 def _from_file(file: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UsageError(f"The configuration {file} can't be read: {_line(error)}") from None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise UsageError(f"The configuration {file} can't be read: {brief(error)}") from None
     if not isinstance(values, dict):
         raise UsageError(f"The configuration {file} is no table of options, such as `limit: 10`.")
     known = ("residual", "ladder_layers", *_CONVERT)
-    if unknown := [str(name) for name in values if name not in known]:
+    if unknown := [_word(name) for name in values if name not in known]:
         raise UsageError(
-            f"The configuration {file} has the unknown options {', '.join(unknown)}; "
+            f"The configuration {file} has the unknown options {brief(', '.join(unknown))}; "
             f"known are {', '.join(known)}."
         )
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _word(name: object) -> str:
+    return name if isinstance(name, str) else shown(name)
 
 
 def parse_layers(value: object) -> int | tuple[int, ...] | None:
@@ -197,7 +200,7 @@ def parse_layers(value: object) -> int | tuple[int, ...] | None:
     elif isinstance(value, list) and all(type(part) is int for part in value):
         return tuple(value)
     raise UsageError(
-        f"--ladder-layers {value!r} must be a number of last layers, or layers such as 3,7."
+        f"--ladder-layers {shown(value)} must be a number of last layers, or layers such as 3,7."
     )
 
 
@@ -242,7 +245,7 @@ def _place(name: str, value: object) -> Place:
 
 
 def _wrong(name: str, value: object, wanted: str) -> UsageError:
-    return UsageError(f"--{name.replace('_', '-')} must be {wanted}, not {value!r}.")
+    return UsageError(f"--{name.replace('_', '-')} must be {wanted}, not {shown(value)}.")
 
 
 _CONVERT = {

@@ -568,6 +568,7 @@ import sys
 import ladder_eval, ladder_eval.__main__, ladder_eval.options, ladder_eval.results.store
 from typer.testing import CliRunner
 helps = [[name, "--help"] for name in ("run", "bench", "convert")]
+helps += [["bench", "throughput", "--help"]]
 commands = (["--help"], *helps, ["--version"], ["models"])
 for command in commands:
     assert CliRunner().invoke(ladder_eval.__main__.app, command).exit_code == 0, command
@@ -589,6 +590,7 @@ print([name for name in ("torch", "transformers", "lm_eval") if name in sys.modu
     [
         ["run"],
         ["bench"],
+        ["bench", "throughput"],
         ["convert"],
         ["models"],
         ["tasks"],

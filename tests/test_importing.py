@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import lm_eval
@@ -217,6 +218,16 @@ def spoil_samples(folder, file):
     next(folder.rglob("samples_piqa_*.jsonl")).write_text('{"doc_id": 0}\n')
 
 
+def spoil_value(name, value, _, file):
+    file.write_text(json.dumps(json.loads(file.read_text()) | {name: value}))
+
+
+def spoil_hash(folder, file):
+    samples = next(folder.rglob("samples_piqa_*.jsonl"))
+    first, *rest = samples.read_text().splitlines()
+    samples.write_text("\n".join([json.dumps(json.loads(first) | {"doc_hash": 7}), *rest]))
+
+
 def spoil_twice(folder, file):
     shutil.copy(file, file.with_name("results_2020-01-01T00-00-00.000000.json"))
 
@@ -232,6 +243,11 @@ def spoil_away(folder, file):
         (spoil_results, "has no results of lm-eval's"),
         (spoil_samples, "is no sample of lm-eval's"),
         (spoil_twice, "holds 2 results"),
+        (partial(spoil_value, "n-samples", {"arc_easy": [1]}), "aren't as lm-eval writes them"),
+        (partial(spoil_value, "n-shot", {"arc_easy": {"a": 1}}), "aren't as lm-eval writes them"),
+        (partial(spoil_value, "results", {"piqa": [{}]}), "aren't as lm-eval writes them"),
+        (partial(spoil_value, "model_name", "\ud800"), "isn't valid JSON"),
+        (spoil_hash, "aren't as lm-eval writes them"),
         (spoil_away, r"holds no results_\*\.json"),
     ],
 )

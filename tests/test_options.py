@@ -34,7 +34,7 @@ def test_nothing_given_is_the_defaults():
     assert options == RunOptions()
     assert options.model == ("hybrid_ladder_smollm2_135m_10l",)
     assert (options.suite, options.tasks, options.limit, options.seed) == (None, (), None, 0)
-    assert (options.batch_size, options.dtype, options.device) == (8, None, None)
+    assert (options.batch_size, options.dtype, options.device) == (32, None, None)
     assert options.output_dir == Path("runs")
 
 
@@ -149,6 +149,12 @@ def test_what_is_named_must_exist(tmp_path, name):
     assert refused({name: missing}) == f"{missing} doesn't exist; correct {flag}."
 
 
+# Ten thousand million items in a few hundred bytes.
+LAUGHS = ", ".join(
+    f"&l{i} [{', '.join([f'*l{i - 1}'] * 10 if i else 'xxxxxxxxxx')}]" for i in range(10)
+)
+
+
 def test_a_checkpoint_is_one_models():
     assert "--models-file" in refused({"checkpoint": Path(), "model": ["a", "b"]})
 
@@ -173,6 +179,14 @@ def test_a_checkpoint_is_one_models():
         ("dtype: 32", r"--dtype must be a text, not 32\."),
         ("output_dir: 7", r"--output-dir must be a text, not 7\."),
         ("residual: 3", r"Unknown residual 3"),
+        (f"limit: [{LAUGHS}]", r"--limit must be a whole number, not \[\['x', 'x',"),
+        (f"ladder_layers: [{LAUGHS}]", r"--ladder-layers \[\['x', "),
+        (
+            "seed: 0x" + "f" * 5000,
+            r"--seed a number of more than 256 bits must be between",
+        ),
+        ("[" * 5000, r"run\.yaml can't be read: "),
+        ("x" * 900 + ": 1", r"unknown options x{300}…; known"),
         ("{suite: quick, tasks: piqa}", r"--suite and --tasks exclude each other"),
     ],
 )

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_models_are_described(finished, tiny_checkpoint):
     for model in (dense, hybrid):
         assert model.parameters == sum(tensor.numel() for tensor in stored.values())
         assert (model.dtype, model.device, model.tp_size, model.batch_size) == (
-            *("float32", "cpu", 1, 8),
+            *("float32", "cpu", 1, 32),
         )
         assert model.weights == str(tiny_checkpoint.resolve())
         assert (model.scored_requests, model.reused_requests) == (REQUESTS, 0)
@@ -278,14 +279,15 @@ def test_the_lengths_of_a_run_that_went_on_are_complete(options):
     with pytest.raises(KeyboardInterrupt):
         run(options, Quiet(stop_after=2))
     result, folder = run(options, Quiet())
-    for model in result.models:
-        batches = read_batches(folder, model.name)
-        assert sum(batch.requests for batch in batches) == REQUESTS
-        tokens = sum(row.prompt_len for batch in batches for row in batch.rows)
-        # The first model's first batches are of the run that was stopped.
-        assert tokens == result.models[1].scored_tokens
-        # A row is a document here, and a batch has eight of them.
-        assert [len(batch.rows) for batch in batches] == [8] * 6 + [2]
+    stopped, whole = (read_batches(folder, model.name) for model in result.models)
+    # The first model's first batches are of the run that was stopped.
+    assert stopped == whole
+    assert sum(batch.requests for batch in whole) == REQUESTS
+    tokens = [
+        sum(row.tokens for row in b.scored) + b.new_prefix(a) for a, b in pairwise([None, *whole])
+    ]
+    assert sum(tokens) == result.models[1].scored_tokens
+    assert max(tokens) <= 512 < sum(tokens)
 
 
 def other_dtype(options, _):

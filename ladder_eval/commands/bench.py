@@ -1,13 +1,30 @@
-"""`bench`: time residuals with random weights."""
+"""`bench`: time residuals with random weights; below it, this engine beside lm-eval's own."""
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ladder_eval.commands.shared import AsJson, Device, Dtype, OutputDir, print_result, sentences
+from ladder_eval.commands.shared import (
+    AsJson,
+    DataDir,
+    Device,
+    Dtype,
+    FewShot,
+    ModelDir,
+    OutputDir,
+    PreferHub,
+    print_result,
+    sentences,
+)
+from ladder_eval.errors import UsageError
+
+app = typer.Typer()
 
 
+@app.callback()
 def bench(
     ctx: typer.Context,
     model: Annotated[
@@ -103,6 +120,9 @@ def bench(
         from ladder_eval.terminal import Terminal
 
         given = {name: value for name, value in ctx.params.items() if name != "json"}
+        if ctx.invoked_subcommand is not None:
+            _require_none(given, ctx.invoked_subcommand)
+            return
         options = bench_options(given)
         terminal = Terminal()
         with terminal.working("starting"):
@@ -116,3 +136,96 @@ def bench(
         result, folder = job.bench(options, terminal)
         print_result(result, as_json=json)
         terminal.say(f"Everything is in {folder}.")
+
+
+@app.command("throughput")
+def bench_throughput(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Dense model: a named model, folder, GGUF file or Hub id.",
+            show_default="smollm2_135m",
+        ),
+    ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="Tasks, separated by commas, each timed by itself.", show_default="arc_easy"
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Ask as this suite does.", show_default="as the task's file says"),
+    ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option(help="First parts of each task, such as MMLU's subjects.", show_default="all"),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            help="Documents a task, drawn by the seed; with --fewshot stock first ones of a part.",
+            show_default="all",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the choice of documents and examples.", show_default="0"),
+    ] = None,
+    fewshot: FewShot = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of each task.", show_default="3")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Of ladder-eval, as in `run`.", show_default="8")
+    ] = None,
+    hf_batch_size: Annotated[
+        str | None,
+        typer.Option(help="Of hf; the fastest is timed.", show_default="1,8,32"),
+    ] = None,
+    hf_documents: Annotated[
+        int | None,
+        typer.Option(help="Documents that they are tried on.", show_default="32"),
+    ] = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    model_dir: ModelDir = None,
+    data_dir: DataDir = None,
+    prefer_hub: PreferHub = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Time this engine beside lm-eval's own `hf` on the same requests, and compare the answers.
+
+    The exit code is 1 if the answers differ by more than rounding can explain.
+    """
+    with sentences(interrupted="finished tasks and rounds are in the run's folder"):
+        from ladder_eval.terminal import Terminal, print_page
+        from ladder_eval.throughput_options import throughput_options
+
+        given = {name: value for name, value in ctx.params.items() if name != "json"}
+        options, terminal = throughput_options(given), Terminal()
+        with terminal.working("starting"):
+            from ladder_eval import throughput as job
+            from ladder_eval.report.tables import page
+            from ladder_eval.report.throughput import throughput_blocks, throughput_lines
+            from ladder_eval.results.throughput import disagreements, to_json
+        result, folder = job.throughput(options, terminal)
+        if json:
+            sys.stdout.write(to_json(result))
+        else:
+            print_page(page(throughput_blocks(result), throughput_lines(result)))
+        terminal.say(f"Everything is in {folder}.")
+        if any(disagreements(task.agreement) for task in result.tasks):
+            raise typer.Exit(1)
+
+
+def _require_none(given: Mapping[str, object], command: str) -> None:
+    """Refuse options of `bench` itself, which would be lost."""
+    lost = [name for name, value in given.items() if value is not None]
+    if lost:
+        raise UsageError(
+            f"--{lost[0].replace('_', '-')} stands before {command}; give options of "
+            f"`bench {command}` after it."
+        )

@@ -89,7 +89,7 @@ def run(
     judge_url: JudgeUrl = None,
     judge_model: JudgeModel = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Different contexts in one forward.", show_default="8")
+        int | None, typer.Option(help="Most texts in one forward.", show_default="32")
     ] = None,
     dtype: Dtype = None,
     device: Device = None,

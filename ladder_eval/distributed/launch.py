@@ -19,6 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ladder_eval.distributed import sealing
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
 from ladder_eval.distributed.threads import threads_of_one_in
 from ladder_eval.distributed.watch import GRACE_SECONDS, Watch
@@ -92,32 +93,31 @@ class Team:
     _control: dist.ProcessGroup | None = None
     _watch: Watch | None = None
     _children: Sequence[subprocess.Popen[bytes]] = ()
+    _secret: str = ""
 
     def send(self, message: object) -> None:
         """Rank 0: give all others a message."""
         if self._control is not None:
-            dist.broadcast_object_list([message], src=0, group=self._control)
+            sealing.broadcast(message, self._secret, self._control)
 
     def receive(self) -> Any:
         """Other ranks: wait for rank 0's next message.
 
         Raises:
-            WorkerError: if rank 0 has ended without a last message.
+            WorkerError: if rank 0 has ended without a last message, or another sent it.
         """
-        box: list[Any] = [None]
+        if self._control is None:
+            raise WorkerError("there is no rank 0")
         try:
-            dist.broadcast_object_list(box, src=0, group=self._control)
+            return sealing.receive(self._secret, self._control)
         except RuntimeError as error:
             raise WorkerError("rank 0 has ended") from error
-        return box[0]
 
     def gather(self, value: object) -> list[Any]:
         """All ranks: every rank's value, on every rank."""
         if self._control is None:
             return [value]
-        values: list[Any] = [None] * self.tp.size
-        dist.all_gather_object(values, value, group=self._control)
-        return values
+        return sealing.gather(value, self._secret, self._control)
 
     def fail(self, error: BaseException) -> None:
         """Tell all ranks why this one can't go on."""
@@ -180,11 +180,13 @@ def drive(tp_size: int, device: torch.device, worker: str) -> Iterator[Team]:
     if place is None:
         store, port = _listen(tp_size)
         place = Place(rank=0, world_size=tp_size, local_rank=0, local_world_size=tp_size)
-        children = _start(worker, port, place, device)
+        secret = sealing.new_secret()
+        children = _start(worker, port, place, device, secret)
     else:
         store, children = _meet(place), []
+        secret = sealing.secret_from_environment(os.environ)
     try:
-        with _joined(place, store, device, children) as team:
+        with _joined(place, store, device, children, secret) as team:
             try:
                 yield team
             except Exception as error:
@@ -230,7 +232,8 @@ def join(device: torch.device) -> Iterator[Team]:
     place = place_from_environment(os.environ)
     if place is None or place.rank == 0:
         raise UsageError("A worker is started by `ladder-eval run --tp` or torchrun, not by hand.")
-    with _joined(place, _meet(place), device, ()) as team:
+    secret = sealing.secret_from_environment(os.environ)
+    with _joined(place, _meet(place), device, (), secret) as team:
         try:
             yield team
         except Exception as error:
@@ -246,6 +249,7 @@ def _joined(
     store: dist.TCPStore,
     device: torch.device,
     children: Sequence[subprocess.Popen[bytes]],
+    secret: str,
 ) -> Iterator[Team]:
     device, backend = _device_and_backend(place, device)
     if device.type == "cuda":
@@ -268,6 +272,7 @@ def _joined(
             world_size=place.world_size,
         )
         control = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        sealing.gather(place.rank, secret, control)  # before anything else, who knows the secret
         with threads_of_one_in(place.local_world_size, device):
             yield Team(
                 tp=TensorParallel(place.rank, place.world_size, dist.group.WORLD),
@@ -276,6 +281,7 @@ def _joined(
                 _control=control,
                 _watch=watch,
                 _children=children,
+                _secret=secret,
             )
     finally:
         if dist.is_initialized():
@@ -354,7 +360,7 @@ def _meet(place: Place) -> dist.TCPStore:
 
 
 def _start(
-    worker: str, port: int, place: Place, device: torch.device
+    worker: str, port: int, place: Place, device: torch.device, secret: str
 ) -> list[subprocess.Popen[bytes]]:
     children = []
     for rank in range(1, place.world_size):
@@ -365,6 +371,7 @@ def _start(
             "LOCAL_WORLD_SIZE": place.local_world_size,
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": port,
+            sealing.SECRET: secret,
             # The same code as this process has, from wherever it has it.
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }

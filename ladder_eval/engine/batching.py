@@ -1,10 +1,14 @@
-"""Requests packed into rows, rows into batches: what has the same context is computed once."""
+"""Texts laid out as rows, and rows packed into batches without padding."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from ladder_eval.models.rows import RowLayout
+
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,117 +19,160 @@ class ScoringRequest:
         ValueError: if context or continuation is empty.
     """
 
-    context: tuple[int, ...]
-    continuation: tuple[int, ...]
+    context: Tokens
+    continuation: Tokens
 
     def __post_init__(self) -> None:
         if not self.context or not self.continuation:
             raise ValueError("a request needs at least one token of context and of continuation")
 
+    @property
+    def read(self) -> Tokens:
+        """What a model reads to answer it: all but the last token, which is only predicted."""
+        return self.context + self.continuation[:-1]
 
-@dataclass(slots=True)
-class Row:
-    """One context and the continuations that branch off it, as one sequence.
 
-    The tokens are the context, then every continuation without its last token, which is
-    predicted but never read. A branch sees the context and itself, not its siblings, and each
-    continues the context's positions. A continuation of one token adds nothing to the row.
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The tokens of a row that one text adds to those before it.
+
+    Attributes:
+        start: The first of their columns; they reach to the next branch, or the row's end.
+        after: Columns of the row that they stand after, besides the prefix of the batch.
     """
 
-    context: tuple[int, ...]
-    branches: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    start: int
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A token to be predicted.
+
+    Attributes:
+        request: Index of the request that it belongs to.
+        column: Column of the row that predicts it.
+        token: The token.
+    """
+
+    request: int
+    column: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Texts that begin alike, as one sequence; a token sees only its own text.
+
+    Attributes:
+        ids: Token ids; what texts have in common stands once.
+        positions: Position of each token in its text.
+        branches: The branches, the first of which begins the row.
+        targets: What is to be predicted.
+    """
+
+    ids: Tokens
+    positions: Tokens
+    branches: tuple[Branch, ...]
+    targets: tuple[Target, ...]
 
     @property
-    def length(self) -> int:
-        """Number of tokens that the model reads."""
-        return len(self.context) + sum(len(tokens) - 1 for _, tokens in self.branches)
+    def requests(self) -> frozenset[int]:
+        """The requests that it answers."""
+        return frozenset(target.request for target in self.targets)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows as tensors, padded on the right.
+    """Rows for one forward, all after the same prefix.
 
     Attributes:
-        ids: Token ids, [batch, seq].
-        positions: Position of each token in its own text, [batch, seq].
-        mask: As `Transformer.forward` takes it; None where no row has two branches to keep apart.
+        prefix: The prefix, in pieces that other batches may share: as many leading pieces as two
+            batches have in common are computed once, if no batch without them comes between.
+        rows: The rows.
+        new_prefix: Tokens of the prefix that the batch before it doesn't have.
+    """
+
+    prefix: tuple[Tokens, ...]
+    rows: tuple[Row, ...]
+    new_prefix: int = 0
+
+    @property
+    def requests(self) -> frozenset[int]:
+        """The requests that it answers."""
+        return frozenset().union(*(row.requests for row in self.rows))
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that a model reads for it after the batch before."""
+        return self.new_prefix + sum(len(row.ids) for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """The rows of a batch as tensors.
+
+    Attributes:
+        ids: Token ids of all rows, one after the other, [1, tokens].
+        positions: Position of each in its text, [1, tokens].
+        layout: Where the rows are.
+        sources: Tokens after which something is predicted, ascending, [sources].
         requests: Index of the request that each target belongs to, [targets].
-        sources: Where each target is predicted, as row · seq + column, [targets].
+        predicted_by: Which source predicts each target, ascending, [targets].
         targets: The token to be predicted, [targets].
-        tokens: Number of tokens without padding.
     """
 
     ids: Tensor
     positions: Tensor
-    mask: Tensor | None
-    requests: Tensor
+    layout: RowLayout
     sources: Tensor
+    requests: Tensor
+    predicted_by: Tensor
     targets: Tensor
-    tokens: int
 
 
-def pack(requests: Sequence[ScoringRequest]) -> list[Row]:
-    """Put requests with the same context into one row; longest row first."""
-    rows: dict[tuple[int, ...], Row] = {}
-    for index, request in enumerate(requests):
-        row = rows.setdefault(request.context, Row(request.context))
-        row.branches.append((index, request.continuation))
-    return sorted(rows.values(), key=lambda row: row.length, reverse=True)
-
-
-def batches(rows: Sequence[Row], batch_size: int) -> Iterator[Batch]:
-    """Collate rows, which are sorted by length, batch_size at a time."""
-    for start in range(0, len(rows), batch_size):
-        yield _collate(rows[start : start + batch_size])
-
-
-def _collate(rows: Sequence[Row]) -> Batch:
-    seq = max(row.length for row in rows)
-    ids = torch.zeros(len(rows), seq, dtype=torch.long)
-    positions = torch.zeros(len(rows), seq, dtype=torch.long)
-    branch = torch.zeros(len(rows), seq, dtype=torch.long)  # 0: context, then 1, 2, ...
-    wanted: list[tuple[int, int, int]] = []
-    for index, row in enumerate(rows):
-        tokens, places, branches = _flatten(row)
-        ids[index, : row.length] = torch.tensor(tokens)
-        positions[index, : row.length] = torch.tensor(places)
-        branch[index, : row.length] = torch.tensor(branches)
-        wanted += [(request, index * seq + at, token) for request, at, token in _targets(row)]
-    requests, sources, targets = torch.tensor(wanted).unbind(1)
-    return Batch(
-        ids, positions, _mask(branch), requests, sources, targets, sum(r.length for r in rows)
+def packed(rows: Sequence[Row]) -> PackedBatch:
+    """Lay rows out as tensors."""
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + len(row.ids))
+    wanted = sorted(
+        (start + target.column, target.request, target.token)
+        for row, start in zip(rows, starts, strict=False)
+        for target in row.targets
+    )
+    places, requests, targets = torch.tensor(wanted).unbind(1)
+    sources, predicted_by = torch.unique_consecutive(places, return_inverse=True)
+    return PackedBatch(
+        ids=torch.tensor([[token for row in rows for token in row.ids]]),
+        positions=torch.tensor([[at for row in rows for at in row.positions]]),
+        layout=_layout(rows, starts),
+        sources=sources,
+        requests=requests,
+        predicted_by=predicted_by,
+        targets=targets,
     )
 
 
-def _flatten(row: Row) -> tuple[list[int], list[int], list[int]]:
-    """Tokens of a row, the position of each in its text, and the branch that it is on."""
-    size = len(row.context)
-    tokens, positions, branches = list(row.context), list(range(size)), [0] * size
-    for _, continuation in row.branches:
-        read = continuation[:-1]
-        tokens += read
-        positions += range(size, size + len(read))
-        branches += [branches[-1] + 1] * len(read)
-    return tokens, positions, branches
+def _layout(rows: Sequence[Row], starts: Sequence[int]) -> RowLayout:
+    lengths = torch.tensor([len(row.ids) for row in rows])
+    width = int(lengths.max())
+    first = torch.tensor(starts[:-1])[:, None]  # [rows, 1]
+    column = torch.arange(width)[None]  # [1, width]
+    is_token = column < lengths[:, None]  # [rows, width]
+    return RowLayout(
+        columns=(first + column).where(is_token, first),
+        places=is_token.flatten().nonzero().flatten(),
+        mask=_mask(rows, width) if any(len(row.branches) > 1 for row in rows) else None,
+    )
 
 
-def _targets(row: Row) -> Iterator[tuple[int, int, int]]:
-    """Request, column that predicts, and token, for every token of every continuation."""
-    last, start = len(row.context) - 1, len(row.context)
-    for request, continuation in row.branches:
-        columns = [last, *range(start, start + len(continuation) - 1)]
-        yield from ((request, at, token) for at, token in zip(columns, continuation, strict=True))
-        start += len(continuation) - 1
-
-
-def _mask(branch: Tensor) -> Tensor | None:
-    """Causal attention to the context and one's own branch.
-
-    Padding needs no mask: it stands after every token that is read.
-    """
-    if int(branch.max()) < 2:
-        return None
-    seq = branch.shape[1]
-    causal = torch.ones(seq, seq, dtype=torch.bool).tril()
-    query, key = branch[:, :, None], branch[:, None, :]
-    return (causal & ((key == 0) | (key == query)))[:, None]
+def _mask(rows: Sequence[Row], width: int) -> Tensor:
+    """What each token may look at, [rows, 1, width, width]; what pads looks at what it likes."""
+    mask = torch.ones(width, width, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
+    for own, row in zip(mask, rows, strict=True):
+        ends = [branch.start for branch in row.branches[1:]] + [len(row.ids)]
+        for branch, end in zip(row.branches, ends, strict=True):
+            own[branch.start : end, : branch.start] = False
+            own[branch.start : end, list(branch.after)] = True
+    return mask[:, None]

@@ -21,9 +21,10 @@ from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory, VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.budget import best_tokens, made_up_batch, remembered
 from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate_batch
-from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score_batch
+from ladder_eval.engine.scoring import BatchScorer, LogLikelihood, NotFiniteError
 from ladder_eval.engine.timing import (
     Timing,
     copied_bytes_per_second,
@@ -37,6 +38,7 @@ from ladder_eval.engine.timing import (
 )
 from ladder_eval.engine.tracing import trace_generation
 from ladder_eval.errors import LadderEvalError
+from ladder_eval.fetch import cache_folder
 from ladder_eval.models.checkpoint import load_model
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.random_weights import random_model, sharing
@@ -52,6 +54,7 @@ class Rank:
     def __init__(self, team: Team) -> None:
         self._team = team
         self._model: Transformer | None = None
+        self._scorers: dict[str, BatchScorer] = {}
         self._arms: dict[str, Transformer] = {}
         self._link = team.tp
         self._energy = EnergyCounter(team.device)
@@ -86,7 +89,7 @@ class Rank:
 
     def unload(self) -> None:
         """Give the model's memory back."""
-        self._model, self._arms = None, {}
+        self._model, self._arms, self._scorers = None, {}, {}
         if self._team.device.type == "cuda":
             torch.cuda.empty_cache()  # or others would find it taken
 
@@ -96,7 +99,17 @@ class Rank:
         Raises:
             NotFiniteError: if the model gives NaN or infinity.
         """
-        return score_batch(self._loaded(), batch)
+        return self._scorer("", self._loaded()).score(batch)
+
+    def kind(self) -> str:
+        """What the pace of the loaded model depends on, in words."""
+        weight, config, device = self._loaded().embed_tokens.weight, self._loaded().config, ""
+        if self._team.device.type == "cuda":
+            device = torch.cuda.get_device_name(self._team.device)
+        return (
+            f"{config.shape}, {config.residual}, {weight.dtype} on {device or platform.processor()}"
+            f" ({torch.get_num_threads()} threads), tp_size {self._team.tp.size}"
+        )
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop] = ()
@@ -133,6 +146,7 @@ class Rank:
         else:
             self._link = tp
         self._arms = {name: sharing(model, config, self._link) for name, config in arms.items()}
+        self._scorers = {}
         keep_freed_memory()
         forget_peak_memory(self._team.device)
         self._team.gather(None)  # nobody goes on before all have opened the memory
@@ -185,8 +199,11 @@ class Rank:
 
     def score_as(self, arm: str, batch: Batch, wire: Wire | None) -> float:
         """The moment, by `perf_counter`, at which an arranged residual has scored a batch."""
-        score_batch(self._arm(arm, wire), batch)  # its answers are numbers on the host
+        self._scorer(arm, self._arm(arm, wire)).score(batch)  # its answers are numbers on the host
         return perf_counter()
+
+    def _scorer(self, name: str, model: Transformer) -> BatchScorer:
+        return self._scorers.setdefault(name, BatchScorer(model))
 
     def _arm(self, name: str, wire: Wire | None) -> Transformer:
         if wire is not None and isinstance(self._link, VirtualLink):
@@ -250,14 +267,17 @@ class Driver:
     def __init__(self, team: Team) -> None:
         self.team = team
         self._own = Rank(team)
+        self._batch_tokens: int | None = None
 
     def load(self, folder: Path, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """As `Rank.load`."""
+        self._batch_tokens = None
         sizes: list[int] = self._everywhere("load", folder, config, dtype)
         return sizes
 
     def load_random(self, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """As `Rank.load_random`."""
+        self._batch_tokens = None
         sizes: list[int] = self._everywhere("load_random", config, dtype)
         return sizes
 
@@ -332,6 +352,25 @@ class Driver:
         """As `Rank.score`."""
         answers: dict[int, LogLikelihood] = self._everywhere("score", batch)
         return answers
+
+    def batch_tokens(self) -> int:
+        """Tokens that a batch should have with the loaded model; tried once on each machine."""
+        if self._batch_tokens is None:
+            self._batch_tokens = remembered(
+                cache_folder() / "batch_tokens.json",
+                self._own.kind(),
+                lambda: best_tokens(self._seconds_of),
+            )
+        return self._batch_tokens
+
+    def _seconds_of(self, tokens: int) -> float:
+        """Seconds of a forward of so many tokens, the better of two."""
+        batch, seconds = made_up_batch(tokens), list[float]()
+        for _ in range(2):
+            start = perf_counter()
+            self.score(batch)
+            seconds.append(perf_counter() - start)
+        return min(seconds)
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]

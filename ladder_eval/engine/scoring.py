@@ -5,19 +5,23 @@ gathered: four numbers a target and rank are enough.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ladder_eval.engine.batching import Batch, ScoringRequest, batches, pack
+from ladder_eval.engine.batching import Batch, ScoringRequest, Tokens, packed
 from ladder_eval.engine.decoding import leading
+from ladder_eval.engine.planning import BatchLimits, common_pieces, plan
+from ladder_eval.models.cache import KeyValueCache
 from ladder_eval.models.transformer import Transformer
 
 # Logits are computed in slices of at most this many bytes of float32, since a long document
 # with a large vocabulary would otherwise need more memory than the model.
 LOGITS_BYTES = 256 * 2**20
+
+_ALONE = BatchLimits(tokens=1, rows=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +37,6 @@ class LogLikelihood:
     is_greedy: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredBatch:
-    """What one forward has answered: request index → log-likelihood, and its cost in tokens."""
-
-    answers: dict[int, LogLikelihood]
-    tokens: int
-
-
 class NotFiniteError(ArithmeticError):
     """The model's log-likelihood of a request is NaN or infinite.
 
@@ -54,65 +50,117 @@ class NotFiniteError(ArithmeticError):
         self.value = value
 
 
-def count_tokens(requests: Sequence[ScoringRequest]) -> int:
-    """Number of tokens that the model reads to score the requests, without padding."""
-    return sum(row.length for row in pack(requests))
-
-
 def score(
     answer: Callable[[Batch], dict[int, LogLikelihood]],
+    batch: Batch,
     requests: Sequence[ScoringRequest],
-    *,
-    batch_size: int,
-) -> Iterator[ScoredBatch]:
-    """Score requests, batch by batch, the longest first.
+) -> dict[int, LogLikelihood]:
+    """Log-likelihoods of a batch's requests.
 
     Args:
-        answer: Scores a batch, such as `score_batch` of a model.
-        requests: What to score. Those with equal contexts share its forward.
-        batch_size: Rows, that is different contexts, in one forward.
+        answer: Computes them, such as `BatchScorer.score`.
+        batch: A batch of a plan of the requests.
+        requests: The requests.
 
     Raises:
-        NotFiniteError: if the model gives NaN or infinity.
+        NotFiniteError: with the first request for which the model alone gives NaN or infinity.
     """
-    for batch in batches(pack(requests), batch_size):
-        yield ScoredBatch(answer(batch), batch.tokens)
+    try:
+        return answer(batch)
+    except NotFiniteError:
+        # What is masked spoils what can't look at it, if it is NaN: alone, each answers for itself.
+        for index in sorted(batch.requests):
+            for alone in plan(requests, _ALONE, {index}):
+                answer(alone)
+        raise
 
 
-@torch.inference_mode()
-def score_batch(model: Transformer, batch: Batch) -> dict[int, LogLikelihood]:
-    """Score a batch; all ranks of the model's group call this together, with equal batches.
+class BatchScorer:
+    """A model that scores batches, and keeps the prefix of the last one.
 
-    Raises:
-        NotFiniteError: if the model gives NaN or infinity.
+    Under tensor parallelism all ranks of the model's group score equal batches together.
     """
-    device = model.embed_tokens.weight.device
-    mask = None if batch.mask is None else batch.mask.to(device)
-    hidden = model(batch.ids.to(device), positions=batch.positions.to(device), mask=mask)
-    hidden = hidden.flatten(0, 1)[batch.sources.to(device)]  # [targets, hidden]
-    logprobs, greedy = _target_logprobs(model, hidden, batch.targets.to(device))
-    return _by_request(batch, logprobs.cpu(), greedy.cpu())
+
+    def __init__(self, model: Transformer) -> None:
+        self._model = model
+        self._cache: KeyValueCache | None = None
+        self._prefix: tuple[Tokens, ...] = ()
+
+    @torch.inference_mode()
+    def score(self, batch: Batch) -> dict[int, LogLikelihood]:
+        """Log-likelihoods of a batch's requests.
+
+        Raises:
+            NotFiniteError: if the model gives NaN or infinity.
+        """
+        model, rows = self._model, packed(batch.rows)
+        device = model.embed_tokens.weight.device
+        memory = model.packed_rows(rows.layout, self._after(batch.prefix))
+        hidden = model(rows.ids.to(device), positions=rows.positions.to(device), cache=memory)
+        sources = hidden[0].index_select(0, rows.sources.to(device))  # [sources, hidden]
+        predicted_by, targets = rows.predicted_by.to(device), rows.targets.to(device)
+        logprobs, greedy = _target_logprobs(model, sources, predicted_by, targets)
+        return _by_request(rows.requests, logprobs.cpu(), greedy.cpu())
+
+    def forget(self) -> None:
+        """Give the memory of the kept prefix back."""
+        self._cache, self._prefix = None, ()
+
+    def _after(self, prefix: tuple[Tokens, ...]) -> KeyValueCache | None:
+        """Keys and values of a prefix, of which only what isn't kept is computed."""
+        if not prefix:
+            self.forget()
+            return None
+        if self._cache is None:
+            self._cache = self._model.new_cache(1, sum(map(len, prefix)))
+        cache, common = self._cache, len(common_pieces(self._prefix, prefix))
+        cache.length = sum(map(len, prefix[:common]))
+        self._prefix = prefix[:common]
+        for piece in prefix[common:]:
+            cache.reserve(len(piece))
+            self._model(torch.tensor([piece], device=cache.device), cache=cache)
+            self._prefix += (piece,)
+        return cache
 
 
-def _target_logprobs(model: Transformer, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probability of each target and whether it is the most likely token, both [targets]."""
+def _target_logprobs(
+    model: Transformer, sources: Tensor, predicted_by: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of each target and whether it is the most likely token, both [targets].
+
+    Args:
+        model: One rank's part of a model.
+        sources: Final hidden states, [sources, hidden].
+        predicted_by: Which of them predicts each target, ascending, [targets].
+        targets: The tokens, [targets].
+    """
     # From the largest share, so that ranks with uneven ones cut alike and meet in every gather.
     largest = math.ceil(model.config.vocab_size / model.tp.size)
     rows = max(1, LOGITS_BYTES // (4 * largest))
-    pieces = [
-        _combine(model.tp.all_gather(_summary(model.logits(states), tokens, model.vocabulary)))
-        for states, tokens in zip(hidden.split(rows), targets.split(rows), strict=True)
-    ]
+    pieces = list[tuple[Tensor, Tensor]]()
+    for first in range(0, len(sources), rows):
+        states = sources[first : first + rows]
+        own = (predicted_by >= first) & (predicted_by < first + rows)
+        summary = _summary(
+            model.logits(states), predicted_by[own] - first, targets[own], model.vocabulary
+        )
+        pieces.append(_combine(model.tp.all_gather(summary)))
     logprobs, best = torch.cat([p for p, _ in pieces]), torch.cat([b for _, b in pieces])
     return logprobs, best == targets
 
 
-def _summary(logits: Tensor, targets: Tensor, vocabulary: range) -> Tensor:
+def _summary(logits: Tensor, predicted_by: Tensor, targets: Tensor, vocabulary: range) -> Tensor:
     """What a rank knows of each target, [targets, 4], float32.
 
     The target's log-probability among the rank's own tokens (-inf for another rank's target), the
     log of the sum of exponentials of its logits, its largest logit, and the token that has it. A
     float32 holds every whole number up to 16,777,216, which is more than any vocabulary.
+
+    Args:
+        logits: Of the rank's tokens, [sources, vocab/tp].
+        predicted_by: Which source predicts each target, [targets].
+        targets: The tokens, [targets].
+        vocabulary: The rank's tokens.
     """
     largest, best = logits.max(1)
     # lm-eval's `hf` model takes log_softmax, too, and so has the same rounding: over a long
@@ -121,8 +169,9 @@ def _summary(logits: Tensor, targets: Tensor, vocabulary: range) -> Tensor:
     log_sum = largest - logprobs.gather(1, best[:, None]).squeeze(1)
     mine = (targets >= vocabulary.start) & (targets < vocabulary.stop)
     column = (targets - vocabulary.start).where(mine, 0)
-    own = logprobs.gather(1, column[:, None]).squeeze(1).where(mine, -math.inf)
-    return torch.stack((own, log_sum, largest, best + vocabulary.start), dim=1)
+    own = logprobs[predicted_by, column].where(mine, -math.inf)
+    of_source = torch.stack((log_sum, largest, best + vocabulary.start), dim=1)
+    return torch.cat((own[:, None], of_source[predicted_by]), dim=1)
 
 
 def _combine(summaries: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,10 +185,10 @@ def _combine(summaries: Tensor) -> tuple[Tensor, Tensor]:
     return logprobs, leading(largest, best)
 
 
-def _by_request(batch: Batch, logprobs: Tensor, greedy: Tensor) -> dict[int, LogLikelihood]:
+def _by_request(requests: Tensor, logprobs: Tensor, greedy: Tensor) -> dict[int, LogLikelihood]:
     sums: dict[int, list[float]] = {}
     all_greedy: dict[int, bool] = {}
-    rows = zip(batch.requests.tolist(), logprobs.tolist(), greedy.tolist(), strict=True)
+    rows = zip(requests.tolist(), logprobs.tolist(), greedy.tolist(), strict=True)
     for request, logprob, is_greedy in rows:
         if not math.isfinite(logprob):
             raise NotFiniteError(request, logprob)

@@ -12,8 +12,10 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import PreTrainedTokenizerBase
 
 from ladder_eval.engine.batching import Batch, ScoringRequest
+from ladder_eval.engine.budget import LEAST_TOKENS
 from ladder_eval.engine.generation import GenerationRequest
-from ladder_eval.engine.scoring import LogLikelihood, score
+from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.scoring import LogLikelihood
 from ladder_eval.errors import CheckpointError, ScoringError, UsageError
 from ladder_eval.harness.answers import (
     AnswerBook,
@@ -46,7 +48,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         max_length: Longest text in tokens that the model can read.
         vocab_size: Number of tokens that the model knows.
         log: Where answers are recorded.
-        batch_size: Different contexts in one forward.
+        batch_size: Most texts in one forward.
         progress: Who is told how far the computing has come.
         seed: Seed of what is drawn.
         max_gen_toks: Most tokens to generate where a task doesn't say.
@@ -138,10 +140,11 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         Only of those that have been computed here; None if all were found in the log.
         """
         keys, requests = list(self._spot_checks), list(self._spot_checks.values())
+        limits = BatchLimits(tokens=LEAST_TOKENS, rows=self._batch_size)
         differences = [
             abs(found.logprob - self._recorded(keys[index])[0])
-            for batch in score(answer, requests, batch_size=self._batch_size)
-            for index, found in batch.answers.items()
+            for batch in plan(requests, limits)
+            for index, found in answer(batch).items()
         ]
         return max(differences, default=None)
 

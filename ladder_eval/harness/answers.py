@@ -2,20 +2,31 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
-from ladder_eval.engine.batching import Batch, ScoringRequest, pack
+from ladder_eval.engine.batching import Batch, ScoringRequest
+from ladder_eval.engine.budget import LEAST_TOKENS
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
-from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, count_tokens, score
+from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score
 from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.harness.stopping import TextEnd
-from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow, WrittenText, batch_key
+from ladder_eval.results.recorded_work import (
+    PrefixPiece,
+    RecordedBatch,
+    ScoredRow,
+    WrittenText,
+    batch_key,
+)
 from ladder_eval.results.requests import Answer, RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
+
+# So many small batches are worth a search for how large they should be.
+_MUCH = 32
 
 Request = TypeVar("Request")
 Asked_contra = TypeVar("Asked_contra", contravariant=True)
@@ -26,6 +37,9 @@ class Engine(Protocol):
 
     def score(self, batch: Batch) -> dict[int, LogLikelihood]:
         """Log-likelihoods of a batch."""
+
+    def batch_tokens(self) -> int:
+        """How many tokens a batch should have."""
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]
@@ -55,6 +69,36 @@ class Tally:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What has been computed together.
+
+    Attributes:
+        answers: By index of the request.
+        tokens: Tokens that were read or written.
+        cost: How much of what was expected that is.
+        record: What was computed, in lengths.
+    """
+
+    answers: dict[int, Answer]
+    tokens: int
+    cost: int
+    record: RecordedBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is going to be computed.
+
+    Attributes:
+        cost: Tokens that it takes at most.
+        computed: Computes it, piece by piece.
+    """
+
+    cost: int
+    computed: Iterator[Computed]
+
+
 class Kind(Protocol[Asked_contra]):
     """A kind of request, and how it is answered."""
 
@@ -64,23 +108,19 @@ class Kind(Protocol[Asked_contra]):
     def ids(self, request: Asked_contra) -> Sequence[int]:
         """All token ids of a request."""
 
-    def cost(self, requests: Sequence[Asked_contra]) -> int:
-        """Tokens that answering them takes at most."""
-
-    def compute(
-        self, engine: Engine, requests: Sequence[Asked_contra]
-    ) -> Iterator[tuple[dict[int, Answer], int, int]]:
-        """Answers by index, tokens computed, and how much of the cost that is; a batch each."""
-
-    def lengths(self, requests: Sequence[Asked_contra], answers: Sequence[Answer]) -> RecordedBatch:
-        """How long the requests of a batch were, and their answers."""
+    def work(self, engine: Engine, requests: Sequence[Asked_contra], missing: Set[int]) -> Work:
+        """How the answers that are missing, by index, are computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Continuations: [log-likelihood, is_greedy]."""
+    """Continuations: [log-likelihood, is_greedy].
 
-    batch_size: int
+    Attributes:
+        rows: Rows in one forward.
+    """
+
+    rows: int
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -93,30 +133,41 @@ class Scoring:
         """As `Kind.ids`."""
         return request.context + request.continuation
 
-    def cost(self, requests: Sequence[ScoringRequest]) -> int:
-        """As `Kind.cost`."""
-        return count_tokens(requests)
-
-    def compute(
-        self, engine: Engine, requests: Sequence[ScoringRequest]
-    ) -> Iterator[tuple[dict[int, Answer], int, int]]:
-        """As `Kind.compute`."""
-        for batch in score(engine.score, requests, batch_size=self.batch_size):
-            answers: dict[int, Answer] = {
-                i: [a.logprob, a.is_greedy] for i, a in batch.answers.items()
-            }
-            yield answers, batch.tokens, batch.tokens
-
-    def lengths(
-        self, requests: Sequence[ScoringRequest], answers: Sequence[Answer]
-    ) -> RecordedBatch:
-        """As `Kind.lengths`."""
-        return RecordedBatch(
-            scored=tuple(
-                ScoredRow(len(row.context), tuple(len(tokens) for _, tokens in row.branches))
-                for row in pack(requests)
-            )
+    def work(self, engine: Engine, requests: Sequence[ScoringRequest], missing: Set[int]) -> Work:
+        """As `Kind.work`."""
+        is_much = sum(len(request.read) for request in requests) > _MUCH * LEAST_TOKENS
+        tokens = engine.batch_tokens() if is_much else LEAST_TOKENS
+        batches = plan(requests, BatchLimits(tokens=tokens, rows=self.rows), missing)
+        return Work(
+            sum(batch.tokens for batch in batches), self._computed(engine, batches, requests)
         )
+
+    def _computed(
+        self, engine: Engine, batches: Sequence[Batch], requests: Sequence[ScoringRequest]
+    ) -> Iterator[Computed]:
+        for batch in batches:
+            answers: dict[int, Answer] = {
+                index: [found.logprob, found.is_greedy]
+                for index, found in score(engine.score, batch, requests).items()
+            }
+            yield Computed(answers, batch.tokens, batch.tokens, _record(batch))
+
+
+def _record(batch: Batch) -> RecordedBatch:
+    return RecordedBatch(
+        prefix=tuple(
+            PrefixPiece(request_key("prefix", piece)[:16], len(piece)) for piece in batch.prefix
+        ),
+        scored=tuple(
+            ScoredRow(
+                tokens=len(row.ids),
+                sources=len({target.column for target in row.targets}),
+                targets=len(row.targets),
+                requests=len(row.requests),
+            )
+            for row in batch.rows
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,32 +195,34 @@ class Generating:
         """As `Kind.ids`."""
         return request.prompt.prompt
 
-    def cost(self, requests: Sequence[TextRequest]) -> int:
-        """As `Kind.cost`."""
-        return sum(len(r.prompt.prompt) + r.prompt.max_gen_toks for r in requests)
+    def work(self, engine: Engine, requests: Sequence[TextRequest], missing: Set[int]) -> Work:
+        """As `Kind.work`."""
+        wanted = {index: requests[index] for index in sorted(missing)}
+        return Work(sum(map(_most, wanted.values())), self._computed(engine, wanted))
 
-    def compute(
-        self, engine: Engine, requests: Sequence[TextRequest]
-    ) -> Iterator[tuple[dict[int, Answer], int, int]]:
-        """As `Kind.compute`."""
-        prompts = [request.prompt for request in requests]
-        stops = [request.end.watch() for request in requests]
+    def _computed(self, engine: Engine, requests: Mapping[int, TextRequest]) -> Iterator[Computed]:
+        indexes, asked = list(requests), list(requests.values())
+        prompts = [request.prompt for request in asked]
+        stops = [request.end.watch() for request in asked]
         for batch in generate(engine.generate, prompts, stops, batch_size=self.batch_size):
             answers: dict[int, Answer] = {
-                i: [requests[i].end.cut(text.tokens), len(text.tokens), text.ended_by]
+                indexes[i]: [asked[i].end.cut(text.tokens), len(text.tokens), text.ended_by]
                 for i, text in batch.answers.items()
             }
-            yield answers, batch.tokens, self.cost([requests[i] for i in answers])
-
-    def lengths(self, requests: Sequence[TextRequest], answers: Sequence[Answer]) -> RecordedBatch:
-        """As `Kind.lengths`; the EOS token that ended a text was computed as well."""
-        texts = cast("Sequence[tuple[str, int, str]]", answers)
-        return RecordedBatch(
-            written=tuple(
-                WrittenText(len(request.prompt.prompt), tokens + (ended_by == "eos"))
-                for request, (_, tokens, ended_by) in zip(requests, texts, strict=True)
+            # The EOS token that ended a text was computed as well.
+            written = tuple(
+                WrittenText(
+                    len(asked[i].prompt.prompt), len(text.tokens) + (text.ended_by == "eos")
+                )
+                for i, text in batch.answers.items()
             )
-        )
+            cost = sum(_most(asked[i]) for i in batch.answers)
+            yield Computed(answers, batch.tokens, cost, RecordedBatch(written=written))
+
+
+def _most(request: TextRequest) -> int:
+    """Tokens that a text takes at most."""
+    return len(request.prompt.prompt) + request.prompt.max_gen_toks
 
 
 class AnswerBook:
@@ -225,34 +278,36 @@ class AnswerBook:
             CheckpointError: if the model doesn't know a token.
             ScoringError: if the model gives NaN or infinity.
         """
-        missing = {
-            key: request
-            for key, request in requests.items()
-            if not kind.is_sound(self._log.get(key))
-        }
+        keys, asked = list(requests), list(requests.values())
+        missing = {i for i, key in enumerate(keys) if not kind.is_sound(self._log.get(key))}
         self.tally.reused_requests += len(requests) - len(missing)
         if missing:
-            self._compute(missing, kind)
-        return missing
+            self._compute(keys, asked, missing, kind)
+        return {keys[i]: asked[i] for i in sorted(missing)}
 
-    def _compute(self, missing: Mapping[str, Request], kind: Kind[Request]) -> None:
-        keys, requests = list(missing), list(missing.values())
-        self._require_known_tokens([max(kind.ids(request)) for request in requests])
-        self._progress.start(kind.cost(requests))
+    def _compute(
+        self,
+        keys: Sequence[str],
+        requests: Sequence[Request],
+        missing: Set[int],
+        kind: Kind[Request],
+    ) -> None:
+        self._require_known_tokens([max(kind.ids(requests[i])) for i in missing])
         engine, clock = self._loaded(), time.perf_counter()
+        work = kind.work(engine, requests, missing)
+        self._progress.start(work.cost)
         try:
-            for answers, tokens, cost in kind.compute(engine, requests):
+            for done in work.computed:
                 if self._batches is not None:
-                    batch = kind.lengths([requests[i] for i in answers], list(answers.values()))
                     # Before the answers: computed again after a crash, the batch has the same key.
-                    key = batch_key([keys[i] for i in answers])
-                    self._batches.append({key: batch.as_answer()})
-                self._log.append({keys[i]: answer for i, answer in answers.items()})
-                self.tally.scored_requests += len(answers)
-                self.tally.scored_tokens += tokens
+                    key = batch_key([keys[i] for i in done.answers])
+                    self._batches.append({key: done.record.as_answer()})
+                self._log.append({keys[i]: answer for i, answer in done.answers.items()})
+                self.tally.scored_requests += len(done.answers)
+                self.tally.scored_tokens += done.tokens
                 self.tally.seconds += time.perf_counter() - clock
                 clock = time.perf_counter()
-                self._progress.advance(cost)
+                self._progress.advance(done.cost)
         except NotFiniteError as error:
             text = self._decode(kind.ids(requests[error.request]))
             raise ScoringError(

@@ -97,6 +97,7 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             local_files_only=True,
             trust_remote_code=False,
         )
+        tokenizer.encode("text")  # a setting that makes no sense shows only here
     except Exception as error:  # a damaged file surfaces as anything
         reason = printable(repr(error))
         raise CheckpointError(f"The tokenizer in {folder} can't be read: {reason}.") from None

@@ -5,9 +5,11 @@ import json
 import logging
 import math
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -15,11 +17,12 @@ import lm_eval.api.task
 import transformers
 from datasets import Dataset
 from lm_eval.api.group import Group
+from lm_eval.api.model import LM
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
 
 from ladder_eval.errors import DataError
-from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS, LadderLM
+from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, LoadedSplit, Split, load
 from ladder_eval.harness.chat import PLAIN, Prompting
 from ladder_eval.harness.fewshot import PER_DOCUMENT, STOCK, FewShotTask
@@ -112,7 +115,7 @@ def choose_first(sizes: Mapping[str, int], limit: int | None) -> dict[str, list[
 
 
 def run_suite(
-    lm: LadderLM,
+    lm: LM,
     tasks: Sequence[PreparedTask],
     prompting: Prompting = PLAIN,
     programs: "Programs | None" = None,
@@ -165,7 +168,7 @@ def estimate_tokens(tasks: Sequence[PreparedTask]) -> float:
             rows = prepared.chosen[name]
             probe = rows[:: math.ceil(len(rows) / _PROBED_DOCUMENTS)]
             task.build_all_requests(samples=probe)
-            total += _characters(task) / _CHARACTERS_PER_TOKEN * len(rows) / len(probe)
+            total += _characters(task, len(rows) / len(probe)) / _CHARACTERS_PER_TOKEN
     return total
 
 
@@ -181,10 +184,16 @@ def written_tokens(tasks: Sequence[PreparedTask]) -> int:
     )
 
 
-def _characters(task: FewShotTask) -> int:
-    contexts = {instance.args[0] for instance in task.instances}  # each is read once
-    continuations = [text for i in task.instances for text in i.args[1:] if isinstance(text, str)]
-    return sum(map(len, [*contexts, *continuations]))
+def _characters(task: FewShotTask, times: float) -> float:
+    """Characters of so many times the task's requests; what they begin with alike counts once."""
+    texts = sorted({"".join(a for a in i.args if isinstance(a, str)) for i in task.instances})
+    new = [len(text) - _common_length(before, text) for before, text in pairwise(texts)]
+    return len(texts[0]) + (times * len(texts) - 1) * statistics.fmean(new or [0])
+
+
+def _common_length(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def quieten() -> None:
@@ -192,6 +201,7 @@ def quieten() -> None:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     datasets.disable_progress_bars()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     lm_eval.api.task.tqdm = partial(lm_eval.api.task.tqdm, disable=True)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 import ladder_eval
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import LadderEvalError, RecordError, UsageError, brief
 from ladder_eval.harness.chat import Prompting
 from ladder_eval.harness.imported_tasks import ImportedTask, find_task
 from ladder_eval.harness.lm_eval_results import LmEvalResults
@@ -51,13 +51,25 @@ def imported(found: LmEvalResults, suite: Suite, *, name: str | None, residual: 
 
     Raises:
         UsageError: If the results have none of the suite's tasks.
-        RecordError: If the samples aren't those of the results.
+        RecordError: If the samples aren't those of the results, or aren't as lm-eval writes them.
     """
+    try:
+        return _imported(found, suite, name, residual)
+    except LadderEvalError:
+        raise
+    except Exception as error:  # results are tables of anything, and whoever wrote them chose
+        raise RecordError(
+            f"{found.file}, or the samples beside it, aren't as lm-eval writes them "
+            f"({brief(repr(error))}); restore them."
+        ) from None
+
+
+def _imported(found: LmEvalResults, suite: Suite, name: str | None, residual: str) -> Imported:
     model = _model(found, name or str(found.values.get("model_name") or UNKNOWN), residual)
     looked = [find_task(found, task, model.name) for task in suite.tasks]
     tasks = [task for task in looked if task is not None]
     if not tasks:
-        known = ", ".join(found.values["results"])
+        known = brief(", ".join(found.values["results"]))
         raise UsageError(f"{found.file} has results of {known}, and none of {suite.name}'s.")
     rows = [row for task in tasks for row in task.rows]
     samples = pd.DataFrame(rows, columns=list(SAMPLE_COLUMNS))

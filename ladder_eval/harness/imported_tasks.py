@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
 from ladder_eval.harness.listings import official_rows
 from ladder_eval.harness.lm_eval_results import LmEvalResults
 from ladder_eval.harness.samples import hash_of, task_rows
@@ -149,7 +149,7 @@ def _rows(
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(
             f"the samples of {task.name} beside {found.file} aren't as lm-eval writes them "
-            f"({error!r}); move them away to import its aggregated results alone."
+            f"({brief(repr(error))}); move them away to import its aggregated results alone."
         ) from None
 
 

@@ -1,6 +1,5 @@
 """What `lm_eval --output_path ... --log_samples` wrote about any model, read back."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -9,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ladder_eval.errors import RecordError, UsageError
+from ladder_eval.errors import RecordError, UsageError, brief
+from ladder_eval.plain_json import parse_json
 
 __all__ = ["LmEvalResults", "read_lm_eval"]
 
@@ -76,10 +76,15 @@ def read_lm_eval(path: Path) -> LmEvalResults:
     dated = _DATE.search(file.stem)
     samples = {
         task: _samples(logged)
-        for task in values.get("configs") or {}
+        for task in _table(values, "configs")
         if dated and (logged := file.parent / f"samples_{task}_{dated[1]}.jsonl").is_file()
     }
     return LmEvalResults(file=file, values=values, samples=samples)
+
+
+def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _only(path: Path) -> Path:
@@ -100,9 +105,9 @@ def _samples(file: Path) -> list[dict[str, Any]]:
     try:
         rows = [{**row, "arguments": _requests(row)} for row in (_json(file, x) for x in lines)]
         return sorted(rows, key=lambda row: int(row["doc_id"]))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordError(
-            f"{file} has a line that is no sample of lm-eval's ({error!r})."
+            f"{file} has a line that is no sample of lm-eval's ({brief(repr(error))})."
         ) from None
 
 
@@ -121,11 +126,11 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise RecordError(f"can't read {file} ({error}); restore it.") from None
+        raise RecordError(f"can't read {file} ({brief(error)}); restore it.") from None
 
 
 def _json(file: Path, text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{file} isn't valid JSON ({error}); restore it.") from None
+        return parse_json(text)
+    except ValueError as error:
+        raise RecordError(f"{file} isn't valid JSON ({brief(error)}); restore it.") from None

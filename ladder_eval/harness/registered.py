@@ -47,7 +47,7 @@ class RegisteredLadder(LadderLM):
         device: By default cuda where there is one, else cpu. lm-eval's command line says cuda:0 for
             itself, which means the same here, with one GPU a rank.
         tp: tp_size.
-        batch_size: Different contexts in one forward.
+        batch_size: Most texts in one forward.
         max_batch_size: Not used.
         max_length: Longest text in tokens, where it isn't what the model can read.
         max_gen_toks: Most tokens to generate where a task doesn't say.
@@ -182,6 +182,11 @@ class _Group:
         """As `Driver.score`."""
         with self._all_or_none():
             return self._driver.score(batch)
+
+    def batch_tokens(self) -> int:
+        """As `Driver.batch_tokens`."""
+        with self._all_or_none():
+            return self._driver.batch_tokens()
 
     def generate(
         self, requests: Sequence[GenerationRequest], stops: Sequence[Stop]

@@ -35,7 +35,11 @@ class LayerCache:
         self._keys[:, :, self.length : end] = key
         self._values[:, :, self.length : end] = value
         self.length = end
-        return self._keys[:, :, :end], self._values[:, :, :end]
+        return self.filled()
+
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Keys and values of all filled columns, both [batch, kv_heads/tp, length, head_dim]."""
+        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
     def keep(self, rows: Tensor) -> None:
         """Forget all rows but these, [kept]."""
@@ -77,6 +81,11 @@ class KeyValueCache:
         """Make room for so many more columns where there isn't."""
         for layer in self.layers:
             layer.reserve(columns)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.layers[0].filled()[0].device
 
     @property
     def length(self) -> int:

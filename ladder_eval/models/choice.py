@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from ladder_eval.errors import UsageError
 from ladder_eval.models.config import TOPOLOGIES, ModelConfig
+from ladder_eval.models.config_values import shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,8 +22,8 @@ class ResidualChoice:
     def __post_init__(self) -> None:
         if self.residual not in (None, "ladder", *TOPOLOGIES):
             raise UsageError(
-                f"Unknown residual {self.residual!r}; known are ladder (with --ladder-layers for a "
-                f"hybrid) and {', '.join(TOPOLOGIES)}."
+                f"Unknown residual {shown(self.residual)}; known are ladder (with --ladder-layers "
+                f"for a hybrid) and {', '.join(TOPOLOGIES)}."
             )
         if self.residual in TOPOLOGIES and self.ladder_layers:
             raise UsageError(
@@ -72,7 +73,7 @@ def with_residual(dense: ModelConfig, name: str) -> ModelConfig:
         return dense.with_ladder(int(depth))
     if name != "ladder" and name not in TOPOLOGIES:
         raise UsageError(
-            f"Unknown residual {name!r}; known are ladder, ladder-N for the last N layers, and "
-            f"{', '.join(TOPOLOGIES)}."
+            f"Unknown residual {shown(name)}; known are ladder, ladder-N for the last N layers, "
+            f"and {', '.join(TOPOLOGIES)}."
         )
     return ResidualChoice(residual=name).apply(dense, name)

@@ -1,5 +1,6 @@
 """Values of a `config.json`, which may be anything: what they are, and how errors show them."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,8 @@ def shown(value: object) -> str:
     """A value for an error message: one line, and not longer than a message may be."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "a number of more than 256 bits"  # Python refuses to print the largest ones
-    text = repr(value)
+    # What YAML's aliases make of a few bytes has more items than anyone could print.
+    text = reprlib.repr(value) if isinstance(value, dict | list) else repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

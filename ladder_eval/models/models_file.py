@@ -15,8 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, brief
 from ladder_eval.models.choice import ResidualChoice
+from ladder_eval.models.config_values import shown
 from ladder_eval.models.hub_id import Place, find_place
 from ladder_eval.models.registry import MODELS
 
@@ -58,20 +59,20 @@ def _table(path: Path) -> Mapping[str, object]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise UsageError(
-            f"The models file {path} can't be read: {' '.join(str(error).split())}"
-        ) from None
+        raise UsageError(f"The models file {path} can't be read: {brief(error)}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise UsageError(f"The models file {path} is no table of models, such as {_EXAMPLE}.")
     if wrong := [name for name in values if not isinstance(name, str) or not name]:
-        raise UsageError(f"The models file {path} has the name {wrong[0]!r}; put it in quotes.")
+        raise UsageError(
+            f"The models file {path} has the name {shown(wrong[0])}; put it in quotes."
+        )
     return values
 
 
 def _user_model(name: str, entry: object, path: Path) -> UserModel:
-    where = f"The model {name} in {path}"
+    where = f"The model {brief(name)} in {path}"
     values = _values(entry, where)
     choice = _choice(values, where)
     if name in MODELS and choice != ResidualChoice():
@@ -90,17 +91,22 @@ def _user_model(name: str, entry: object, path: Path) -> UserModel:
 def _values(entry: object, where: str) -> dict[str, object]:
     if not isinstance(entry, dict):
         raise UsageError(f"{where} is no table with a checkpoint, such as {_EXAMPLE}.")
-    if unknown := [str(key) for key in entry if key not in _KEYS]:
+    if unknown := [_word(key) for key in entry if key not in _KEYS]:
         raise UsageError(
-            f"{where} has the unknown keys {', '.join(unknown)}; known are {', '.join(_KEYS)}."
+            f"{where} has the unknown keys {brief(', '.join(unknown))}; known are "
+            f"{', '.join(_KEYS)}."
         )
     return {key: value for key, value in entry.items() if value is not None}
+
+
+def _word(key: object) -> str:
+    return key if isinstance(key, str) else shown(key)
 
 
 def _choice(values: Mapping[str, object], where: str) -> ResidualChoice:
     residual = values.get("residual")
     if not isinstance(residual, str | None):
-        raise UsageError(f"{where} has the residual {residual!r}; give a word such as ladder.")
+        raise UsageError(f"{where} has the residual {shown(residual)}; give a word such as ladder.")
     layers = _ladder_layers(values.get("ladder_layers"), where)
     try:
         return ResidualChoice(residual=residual, ladder_layers=layers)
@@ -114,7 +120,8 @@ def _ladder_layers(value: object, where: str) -> int | tuple[int, ...] | None:
     if isinstance(value, list) and all(type(layer) is int for layer in value):
         return tuple(value)
     raise UsageError(
-        f"{where} has ladder_layers {value!r}; give the number of last layers, or a list of layers."
+        f"{where} has ladder_layers {shown(value)}; give the number of last layers, or a list of "
+        "layers."
     )
 
 
@@ -123,7 +130,7 @@ def _checkpoint(value: object, folder: Path, where: str) -> Place:
         raise UsageError(f"{where} has no checkpoint; give its folder, GGUF file or Hub id.")
     if not isinstance(value, str) or not value:
         raise UsageError(
-            f"{where} has the checkpoint {value!r}; give a folder, a GGUF file or a Hub id."
+            f"{where} has the checkpoint {shown(value)}; give a folder, a GGUF file or a Hub id."
         )
     try:
         place = find_place(value, folder)
@@ -140,7 +147,7 @@ def _baseline(value: object, name: str, where: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{where} has the baseline {value!r}; give a name, path or Hub id.")
+        raise UsageError(f"{where} has the baseline {shown(value)}; give a name, path or Hub id.")
     if value == name:
         raise UsageError(f"{where} is its own baseline; name another model, or drop baseline.")
     return value

@@ -17,6 +17,7 @@ from ladder_eval.models.no_comm import NoCommBlock
 from ladder_eval.models.parallel import ParallelBlock
 from ladder_eval.models.parallel_layers import ColumnParallelLinear, VocabParallelEmbedding
 from ladder_eval.models.residual import ResidualStream
+from ladder_eval.models.rows import PackedRows, RowLayout
 from ladder_eval.models.standard import StandardBlock
 
 
@@ -78,6 +79,16 @@ class Transformer(nn.Module):
         kv_heads, width = len(self._share.kv_heads), self.config.head_dim
         shape = (batch_size, kv_heads, capacity, width)
         return KeyValueCache(len(self.layers), shape, like=self.embed_tokens.weight)
+
+    def packed_rows(self, layout: RowLayout, prefix: KeyValueCache | None) -> PackedRows:
+        """What `forward` needs to read packed rows, all after the same cached prefix."""
+        return PackedRows(
+            layout,
+            prefix,
+            like=self.embed_tokens.weight,
+            layers=len(self.layers),
+            groups=len(self._share.query_heads) // len(self._share.kv_heads),
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Next-token logits in float32 of this rank's vocabulary, [..., vocab/tp].

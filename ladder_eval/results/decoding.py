@@ -1,11 +1,12 @@
 """Reading a record back from JSON, each field checked against its annotation."""
 
+import sys
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
 
 __all__ = ["decode"]
 
@@ -59,7 +60,7 @@ def _decode_record(kind: Any, value: dict[str, object], where: str) -> object:
     if wrong := [name for name in needed if name not in value]:
         problem = f"lacks {', '.join(wrong)}"
     elif wrong := [name for name in value if name not in names]:
-        problem = f"has the unknown {', '.join(wrong)}"
+        problem = f"has the unknown {brief(', '.join(wrong))}"
     else:
         hints = typing.get_type_hints(kind)
         return kind(**{name: decode(hints[name], value[name], f"{where}.{name}") for name in value})
@@ -70,8 +71,11 @@ def _is_scalar(kind: Any, value: object) -> bool:
     # bool is a subclass of int, and JSON writes a whole float as an int only if someone edits it.
     if isinstance(value, bool):
         return kind is bool
-    if kind is float:
-        return isinstance(value, int | float)
+    if kind is float:  # whole numbers are as long as one likes, and floats aren't
+        whole = isinstance(value, int) and abs(value) <= sys.float_info.max
+        return whole or isinstance(value, float)
+    if kind is int:  # as SQLite's
+        return isinstance(value, int) and -(2**63) <= value < 2**63
     return isinstance(value, kind)
 
 

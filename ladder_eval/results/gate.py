@@ -5,7 +5,6 @@ most the level of one (Berger, Technometrics 24, 1982), so that nothing is corre
 two.
 """
 
-import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,8 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from ladder_eval.errors import RecordError, UsageError
+from ladder_eval.errors import RecordError, UsageError, brief
+from ladder_eval.plain_json import parse_json
 from ladder_eval.results.claims import LEVEL
 from ladder_eval.results.decoding import decode
 from ladder_eval.results.endpoint import Endpoint, Verdict, verdict_of
@@ -167,9 +167,9 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
     except (OSError, ValueError) as error:
-        raise RecordError(f"{file} can't be read ({error}); time the run again.") from None
+        raise RecordError(f"{file} can't be read ({brief(error)}); time the run again.") from None
     for line in lines:
         with suppress(ValueError):
-            value = json.loads(line)
+            value = parse_json(line)
             if isinstance(value, dict):
                 yield value

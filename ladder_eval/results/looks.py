@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
 
-from ladder_eval.errors import RecordError, UsageError
+from ladder_eval.errors import RecordError, UsageError, brief
+from ladder_eval.plain_json import parse_json
 from ladder_eval.results.claims import LEVEL
 from ladder_eval.results.decoding import decode
 
@@ -121,10 +122,10 @@ def read_looks(file: Path) -> tuple[Look, ...]:
     """
     try:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
-        values = [json.loads(line) for line in lines]
+        values = [parse_json(line) for line in lines]
     except (OSError, ValueError) as error:
         raise RecordError(
-            f"{file} can't be read ({error}), so that earlier looks are unknown; restore it."
+            f"{file} can't be read ({brief(error)}), so that earlier looks are unknown; restore it."
         ) from None
     found = (decode(Look, value, f"{file}, line {i}") for i, value in enumerate(values, 1))
     return tuple(cast("Look", each) for each in found)

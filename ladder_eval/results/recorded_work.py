@@ -6,42 +6,53 @@ those that a killed run had computed as well as those with which it went on.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
 from ladder_eval.results.requests import Answer, request_key
 
-__all__ = ["RecordedBatch", "ScoredRow", "WrittenText", "batch_key", "recorded_batches"]
+__all__ = [
+    "PrefixPiece",
+    "RecordedBatch",
+    "ScoredRow",
+    "WrittenText",
+    "batch_key",
+    "recorded_batches",
+]
 
-_SCORED, _WRITTEN = "scored", "written"
+_SCORED, _WRITTEN, _PREFIX = "scored", "written", "prefix"
+_LONGEST = 2**31  # tokens: more than any model reads
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixPiece:
+    """A piece of what stands before all rows of a batch, and is computed once for many.
+
+    Attributes:
+        digest: What tells it from others of the same length.
+        tokens: Its length.
+    """
+
+    digest: str
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredRow:
-    """A context, and the continuations that were scored after it, in tokens.
+    """A row that was scored, in tokens.
 
     Attributes:
-        context_len: Tokens of the context.
-        continuation_lens: Tokens of each continuation, the last of which is never read.
+        tokens: Tokens that are read.
+        sources: Of them, those after which something is predicted.
+        targets: Tokens that are predicted, often several after the same.
+        requests: Requests that the row answers.
     """
 
-    context_len: int
-    continuation_lens: tuple[int, ...]
-
-    @property
-    def prompt_len(self) -> int:
-        """Tokens that are read."""
-        return self.context_len + sum(self.continuation_lens) - len(self.continuation_lens)
-
-    @property
-    def output_len(self) -> int:
-        """A row that is scored is over with its first forward."""
-        return 1
-
-    @property
-    def requests(self) -> int:
-        """Requests that the row answers."""
-        return len(self.continuation_lens)
+    tokens: int
+    sources: int
+    targets: int
+    requests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +80,41 @@ class RecordedBatch:
     Attributes:
         scored: The rows; empty for texts.
         written: The texts; empty for rows.
+        prefix: What stands before all rows.
     """
 
     scored: tuple[ScoredRow, ...] = ()
     written: tuple[WrittenText, ...] = ()
-
-    @property
-    def rows(self) -> tuple[ScoredRow | WrittenText, ...]:
-        """Either of them."""
-        return self.scored or self.written
+    prefix: tuple[PrefixPiece, ...] = ()
 
     @property
     def requests(self) -> int:
         """Requests that the batch answers."""
-        return sum(row.requests for row in self.rows)
+        return sum(row.requests for row in self.scored or self.written)
+
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Tokens in and tokens out of each row or text, the prefix counted for each."""
+        before = sum(piece.tokens for piece in self.prefix)
+        read = [(before + row.tokens, 1) for row in self.scored]
+        return read + [(text.prompt_len, text.output_len) for text in self.written]
+
+    def new_prefix(self, before: "RecordedBatch | None") -> int:
+        """Tokens of the prefix that the batch before it doesn't have."""
+        known = before.prefix if before else ()
+        pairs = zip(known, self.prefix, strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return sum(piece.tokens for piece in self.prefix[common:])
 
     def as_answer(self) -> Answer:
         """The batch as a value of a `RequestLog`."""
         if self.scored:
-            return {_SCORED: [[row.context_len, *row.continuation_lens] for row in self.scored]}
+            return {
+                _SCORED: [
+                    [row.tokens, row.sources, row.targets, row.requests] for row in self.scored
+                ],
+                _PREFIX: [[piece.digest, piece.tokens] for piece in self.prefix],
+            }
         return {_WRITTEN: [[text.prompt_len, text.output_len] for text in self.written]}
 
 
@@ -104,13 +131,28 @@ def recorded_batches(records: Iterable[Mapping[str, Any]]) -> list[RecordedBatch
     """
     try:
         return [_batch(answer) for answer in {r["key"]: r["answer"] for r in records}.values()]
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(
-            f"the lengths of a batch can't be read ({error}); run the evaluation again."
+            f"the lengths of a batch can't be read ({brief(error)}); run the evaluation again."
         ) from error
 
 
 def _batch(answer: Mapping[str, Any]) -> RecordedBatch:
     if rows := answer.get(_SCORED):
-        return RecordedBatch(scored=tuple(ScoredRow(row[0], tuple(row[1:])) for row in rows))
-    return RecordedBatch(written=tuple(WrittenText(*text) for text in answer[_WRITTEN]))
+        return RecordedBatch(
+            scored=tuple(ScoredRow(*_lengths(row)) for row in rows),
+            prefix=tuple(_piece(*piece) for piece in answer[_PREFIX]),
+        )
+    return RecordedBatch(written=tuple(WrittenText(*_lengths(text)) for text in answer[_WRITTEN]))
+
+
+def _piece(digest: Any, tokens: Any) -> PrefixPiece:
+    if not isinstance(digest, str):
+        raise ValueError("a digest is no text")
+    return PrefixPiece(digest, *_lengths([tokens]))
+
+
+def _lengths(values: Sequence[Any]) -> Sequence[int]:
+    if not all(type(value) is int and 0 <= value <= _LONGEST for value in values):
+        raise ValueError("a length is no number of tokens")
+    return values

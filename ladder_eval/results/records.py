@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
+from ladder_eval.plain_json import parse_json
 from ladder_eval.results.decoding import decode
 from ladder_eval.results.load_records import LoadRecord, ReplayRecord
 from ladder_eval.results.score_records import (
@@ -240,10 +241,11 @@ def from_json(text: str) -> RunResult:
             exactly those of the records.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise RecordError(
-            f"the result isn't valid JSON ({error}); restore it, or run the evaluation again."
+            f"the result isn't valid JSON ({brief(error)}); "
+            "restore it, or run the evaluation again."
         ) from error
     _check_schema_version(value)
     return typing.cast("RunResult", decode(RunResult, value, "result"))
@@ -265,6 +267,6 @@ def _check_schema_version(value: object) -> None:
         )
     if version not in range(_OLDEST_READ, SCHEMA_VERSION + 1) or isinstance(version, bool):
         raise RecordError(
-            f"the result has schema version {version!r}, but this ladder-eval reads "
+            f"the result has schema version {brief(repr(version))}, but this ladder-eval reads "
             f"{SCHEMA_VERSION}; use the ladder-eval that wrote it, or run the evaluation again."
         )

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import re
 import tempfile
@@ -16,7 +15,9 @@ import filelock
 import pandas as pd
 import pyarrow as pa
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
+from ladder_eval.parquet import read_parquet
+from ladder_eval.plain_json import parse_json
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.recorded_work import RecordedBatch, recorded_batches
 from ladder_eval.results.records import RunResult, from_json, to_json
@@ -191,13 +192,14 @@ def read_samples(folder: Path) -> pd.DataFrame:
     """
     file = folder / SAMPLES_NAME
     with _reading(file):
-        samples = pd.read_parquet(file)
-    if tuple(samples.columns) != SAMPLE_COLUMNS:
+        samples = read_parquet(file)
+    if samples.schema != SAMPLE_SCHEMA:
         raise RecordError(
             f"{file} has other columns than this ladder-eval writes; "
             "use the ladder-eval that wrote it, or run the evaluation again."
         )
-    return samples
+    frame: pd.DataFrame = samples.to_pandas()
+    return frame
 
 
 def read_batches(folder: Path, name: str) -> list[RecordedBatch]:
@@ -213,7 +215,7 @@ def read_batches(folder: Path, name: str) -> list[RecordedBatch]:
             "run the evaluation again, in a new folder."
         )
     with _reading(file):
-        return recorded_batches(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
+        return recorded_batches(map(parse_json, file.read_text(encoding="utf-8").splitlines()))
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -237,7 +239,7 @@ def _reading(file: Path) -> Iterator[None]:
         ) from error
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RecordError(
-            f"can't read {file} ({error}); restore it, or run the evaluation again."
+            f"can't read {file} ({brief(error)}); restore it, or run the evaluation again."
         ) from error
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
+from ladder_eval.parquet import read_parquet
 
 __all__ = ["Ties", "ties"]
 
@@ -51,13 +51,13 @@ def ties(file: Path) -> tuple[Ties, ...]:
     Raises:
         RecordError: If the file can't be read.
     """
-    columns = ["model", "task", "answers"]
     wanted = (pc.field("metric") == _METRIC) & pc.field("is_headline")
     try:
-        table = pq.read_table(file, columns=columns, filters=wanted)
+        table = read_parquet(file, ("model", "task", "metric", "is_headline", "answers"))
+        table = table.filter(wanted)
         table = table.filter(pc.match_substring_regex(table["answers"], _CHOICES))
-    except (OSError, pa.ArrowException) as error:
-        raise RecordError(f"{file} can't be read ({error}); restore it.") from None
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise RecordError(f"{file} can't be read ({brief(error)}); restore it.") from None
     if not len(table):
         return ()
     frame = table.select(["model", "task"]).to_pandas()

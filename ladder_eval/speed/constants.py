@@ -10,7 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, brief
+from ladder_eval.plain_json import parse_json
 from ladder_eval.speed.hardware import Machine, machine_from, machines
 
 # NCCL's latency of a step over NVLink (src/graph/tuning.cc, hwLat, protocol LL, ring), in seconds.
@@ -129,8 +130,8 @@ def calibrated(name: str, constants_file: Path | None = None) -> Calibrated:
     values = _read(file)
     try:
         machine = machine_from(values["description"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{file} describes no machine ({error!r}).") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UsageError(f"{file} describes no machine ({brief(repr(error))}).") from None
     return Calibrated(machine=machine, calibration=_calibration(values, file))
 
 
@@ -150,15 +151,16 @@ def _packaged(name: str) -> Path:
 
 def _read(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parse_json(file.read_bytes())
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file} can't be read as JSON: {error}.") from None
+        raise UsageError(f"{file} can't be read as JSON: {brief(error)}.") from None
 
 
 def _calibration(values: Mapping[str, Any], file: Path) -> Calibration:
     try:
         constants = Constants(**{name: float(values["constants"][name]) for name in CONSTANTS})
         words = {name: str(values[name]) for name in ("machine", "source", "command")}
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{file} holds no constants of a machine ({error!r}).") from None
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = brief(repr(error))
+        raise UsageError(f"{file} holds no constants of a machine ({reason}).") from None
     return Calibration(constants=constants, **words)

@@ -87,8 +87,16 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
     """A machine from its fields as plain values.
 
     Raises:
-        KeyError: if links or sources are missing.
-        TypeError: if another field is, or one is too many.
+        KeyError: if a field is missing; TypeError: if one is too many, or is no table.
+        ValueError: if one is no number; OverflowError: if it is too large.
     """
-    links = {name: Link(**link) for name, link in values["links"].items()}
-    return Machine(**{**values, "links": links, "sources": tuple(values["sources"])})
+    links = {name: _link(link) for name, link in values["links"].items()}
+    flops = {name: float(speed) for name, speed in values["flops"].items()}
+    numbers = {name: float(values[name]) for name in ("memory_bandwidth", "memory_bytes")}
+    exact = {"links": links, "flops": flops, "sources": tuple(values["sources"])}
+    return Machine(**{**values, **numbers, **exact})
+
+
+def _link(values: Mapping[str, Any]) -> Link:
+    numbers = {name: float(values[name]) for name in ("bandwidth", "nccl_hop")}
+    return Link(**{**values, **numbers})

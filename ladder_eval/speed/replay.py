@@ -10,7 +10,7 @@ from random import Random
 from time import perf_counter
 
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.engine.batching import Batch, Row, batches
+from ladder_eval.engine.batching import Batch, Branch, Row, Target, Tokens
 from ladder_eval.results.load import replay_rows
 from ladder_eval.results.load_records import ReplayRecord, ReplayRound
 from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow
@@ -45,7 +45,7 @@ class Replay:
 
     @property
     def typical(self) -> Workload:
-        """The batch with the median number of tokens, padding counted."""
+        """The batch whose prompts have the median number of tokens, padding counted."""
         order = sorted(map(_workload, self.batches), key=lambda w: w.batch_size * w.prompt_len)
         return order[len(order) // 2]
 
@@ -120,7 +120,9 @@ def _record(
 ) -> ReplayRecord:
     scored = [row for batch in replay.batches for row in batch.scored]
     texts = [text for batch in replay.batches for text in batch.written]
-    read = sum(row.prompt_len for batch in replay.batches for row in batch.rows)
+    neighbours = zip((None, *replay.batches), replay.batches, strict=False)
+    read = sum(batch.new_prefix(before) for before, batch in neighbours)
+    read += sum(row.tokens for row in scored) + sum(text.prompt_len for text in texts)
     written = sum(text.output_len for text in texts)
     return ReplayRecord(
         conditions=conditions(loaded, what, [each.latency for each in rounds]),
@@ -144,7 +146,7 @@ def _seconds(
     """What each batch takes, from before the ranks are told to the last answer on rank 0."""
     driver, vocabulary = loaded.driver, loaded.subject.config.vocab_size
     for batch in recorded:
-        made_up = _made_up(batch.scored, vocabulary) if batch.scored else None
+        made_up = _made_up(batch, vocabulary) if batch.scored else None
         prompts = [text.prompt_len for text in batch.written]
         outputs = [text.output_len for text in batch.written]
         start = perf_counter()
@@ -155,31 +157,43 @@ def _seconds(
 
 
 def _workload(batch: RecordedBatch) -> Workload:
+    """A batch as one generation; scored rows are packed into one, a prefix comes in pieces."""
+    if batch.scored:
+        tokens = sum(row.tokens for row in batch.scored)
+        longest = max(tokens, *(piece.tokens for piece in batch.prefix), 0)
+        return Workload(batch_size=1, prompt_len=longest, output_len=1)
     return Workload(
-        batch_size=len(batch.rows),
-        prompt_len=max(row.prompt_len for row in batch.rows),
-        output_len=max(row.output_len for row in batch.rows),
+        batch_size=len(batch.written),
+        prompt_len=max(text.prompt_len for text in batch.written),
+        output_len=max(text.output_len for text in batch.written),
     )
 
 
-def _made_up(rows: Sequence[ScoredRow], vocabulary: int) -> Batch:
-    """A batch of the same lengths, of random tokens."""
-    generator = Random(0)
+def _made_up(recorded: RecordedBatch, vocabulary: int) -> Batch:
+    """A batch of the same lengths, of random tokens; equal pieces of prefixes are equal again."""
 
-    def tokens(count: int) -> tuple[int, ...]:
-        return tuple(generator.choices(range(vocabulary), k=count))
+    def tokens(count: int, seed: str) -> Tokens:
+        return tuple(Random(seed).choices(range(vocabulary), k=count))
 
-    made = [
-        Row(tokens(row.context_len), [(0, tokens(count)) for count in row.continuation_lens])
-        for row in rows
-    ]
-    (batch,) = batches(made, len(made))
-    return batch
+    before = sum(piece.tokens for piece in recorded.prefix)
+    rows = [_made_up_row(row, tokens(row.tokens, "row"), before) for row in recorded.scored]
+    return Batch(tuple(tokens(p.tokens, p.digest) for p in recorded.prefix), tuple(rows))
+
+
+def _made_up_row(row: ScoredRow, ids: Tokens, before: int) -> Row:
+    first = row.tokens - row.sources
+    columns = sorted(first + index % row.sources for index in range(row.targets))
+    return Row(
+        ids,
+        tuple(range(before, before + row.tokens)),
+        (Branch(0, ()),),
+        tuple(Target(0, column, ids[0]) for column in columns),
+    )
 
 
 def _capacity(loaded: LoadedSubject, what: Measurement, replay: Replay) -> int:
     """Bytes of the largest message: a block's, or what is sent of the targets."""
     work = what.workload
     of_blocks = capacity(loaded, work.batch_size * work.prompt_len)
-    targets = [sum(sum(r.continuation_lens) for r in batch.scored) for batch in replay.batches]
+    targets = [sum(row.targets for row in batch.scored) for batch in replay.batches]
     return max(of_blocks, _SUMMARY_BYTES * max(targets))

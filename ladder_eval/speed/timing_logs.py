@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, brief
 from ladder_eval.models.choice import with_residual
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.registry import MODELS
@@ -72,18 +72,20 @@ def read_logs(path: Path, prompt_len: int, output_len: int) -> list[LogRow]:
                 for number, values in enumerate(reader, start=2)
             ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} can't be read: {error}.") from None
+        raise DataError(f"{path} can't be read: {brief(error)}.") from None
 
 
 def _row(values: Mapping[str, Any], place: str, prompt_len: int, output_len: int) -> LogRow:
     model, residual = values["model"], _RESIDUALS.get(values["residual"], values["residual"])
     name = _MODELS.get(model, model)
     if name not in MODELS:
-        raise DataError(f"{place}: model {model!r} isn't one of `ladder-eval models`.")
+        raise DataError(f"{place}: model {brief(repr(model))} isn't one of `ladder-eval models`.")
     if values["p2p"] not in _LINKS:
-        raise DataError(f"{place}: p2p is on or off, not {values['p2p']!r}.")
+        raise DataError(f"{place}: p2p is on or off, not {brief(repr(values['p2p']))}.")
     if values["mode"] not in EXECUTIONS:
-        raise DataError(f"{place}: mode {values['mode']!r} is none of {', '.join(EXECUTIONS)}.")
+        raise DataError(
+            f"{place}: mode {brief(repr(values['mode']))} is none of {', '.join(EXECUTIONS)}."
+        )
     workload = Workload(
         batch_size=_positive(int, values, "batch_size", place),
         prompt_len=prompt_len,
@@ -110,7 +112,7 @@ def _positive(kind: Callable[[str], Any], values: Mapping[str, Any], name: str, 
     except (TypeError, ValueError):
         number = 0
     if not 0 < number < float("inf"):
-        raise DataError(f"{place}: {name} is a positive number, not {values[name]!r}.")
+        raise DataError(f"{place}: {name} is a positive number, not {brief(repr(values[name]))}.")
     return number
 
 

@@ -47,11 +47,10 @@ def work_of(
 def prefill_flops(
     config: ModelConfig, workload: Workload, parts: Sequence[Share], more: float = 1.0
 ) -> float:
-    """Operations of reading the prompts: matrix products and causal attention.
+    """Operations of reading the prompts: matrix products and causal attention, as `read_flops`.
 
-    A product of [m, k] and [k, n] is 2·m·k·n operations. Scores and their sum over values are each
-    2·head_dim a query head, query and key that it may look at, of which a prompt of n tokens has
-    n·(n + 1) / 2. The head is needed at each prompt's last token alone.
+    The queries of a prompt of n tokens look at n·(n + 1) / 2 keys. The head is needed at each
+    prompt's last token alone.
 
     Args:
         config: The model.
@@ -59,16 +58,43 @@ def prefill_flops(
         parts: What each rank holds.
         more: How many times the layers of the model count.
     """
+    tokens = workload.batch_size * workload.prompt_len
+    pairs = workload.batch_size * workload.prompt_len * (workload.prompt_len + 1) / 2
+    return read_flops(
+        config, parts, tokens=tokens, pairs=pairs, predicted=workload.batch_size, more=more
+    )
+
+
+def read_flops(
+    config: ModelConfig,
+    parts: Sequence[Share],
+    *,
+    tokens: float,
+    pairs: float,
+    predicted: float,
+    more: float = 1.0,
+) -> float:
+    """Operations of reading tokens: linear layers, attention, and logits where they are needed.
+
+    A product of [m, k] and [k, n] is 2·m·k·n operations. Scores and their sum over values are each
+    2·head_dim a query head, query and key that it may look at.
+
+    Args:
+        config: The model.
+        parts: What each rank holds.
+        tokens: Tokens that are read.
+        pairs: Queries and keys that they may look at, themselves included.
+        predicted: Tokens after which logits are needed.
+        more: How many times the layers of the model count.
+    """
     hidden, dim = config.hidden_size, config.head_dim
     heads = sum(len(part.query_heads) for part in parts)
     kv_heads = sum(len(part.kv_heads) for part in parts)
     channels = sum(len(part.intermediate) for part in parts)
-    tokens = workload.batch_size * workload.prompt_len
     # Query and output, key and value; gate, up and down.
     linears = hidden * (dim * (2 * heads + 2 * kv_heads) + 3 * channels)
-    pairs = workload.batch_size * workload.prompt_len * (workload.prompt_len + 1) / 2
     layer = 2 * tokens * linears + 4 * dim * heads * pairs
-    head = 2 * workload.batch_size * hidden * sum(len(part.vocabulary) for part in parts)
+    head = 2 * predicted * hidden * sum(len(part.vocabulary) for part in parts)
     return more * config.num_hidden_layers * layer + head
 
 

@@ -102,6 +102,12 @@ def start(tiny_checkpoint, tmp_path):
         group.clean_up()
 
 
+def test_a_process_without_the_secret_is_not_admitted(start):
+    out, _, code = start("stranger").end()
+    assert out.startswith("WorkerError: a process without this run's secret has taken a rank's")
+    assert code == 1
+
+
 def test_an_exception_in_a_worker_is_raised_by_the_driver(start):
     group = start("fail")
     group.wait_for("step 2")

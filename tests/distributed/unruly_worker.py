@@ -44,6 +44,8 @@ def serve_impatiently(team):
 def main(way, device):
     if way == "never start":
         raise ImportError("a library is missing")
+    if way == "stranger":
+        os.environ["LADDER_EVAL_SECRET"] = "guessed"
     if way == "slow start":
         time.sleep(3)
     from ladder_eval.engine import worker

@@ -12,6 +12,7 @@ import torch
 
 from ladder_eval.distributed.launch import alone, drive
 from ladder_eval.engine.batching import ScoringRequest
+from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.engine.ranks import Driver
 from ladder_eval.engine.scoring import NotFiniteError, score
 from ladder_eval.errors import CheckpointError
@@ -32,8 +33,8 @@ def answer(driver, job):
     try:
         sizes = driver.load(Path(job["folder"]), config, dtype)
         found = {}
-        for batch in score(driver.score, requests, batch_size=4):
-            found |= batch.answers
+        for batch in plan(requests, BatchLimits(tokens=64, rows=4)):
+            found |= score(driver.score, batch, requests)
     except (CheckpointError, NotFiniteError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     answers = [found[i] for i in range(len(requests))]

@@ -16,10 +16,10 @@ STATUS = Path("/proc/self/status")
 # all tokens 8.4 GB. VmHWM is the peak of this process image; ru_maxrss would be its parent's, too.
 SCRIPT = """
 import re
-from functools import partial
 from pathlib import Path
 from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.scoring import score, score_batch
+from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.scoring import BatchScorer
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.models.transformer import Transformer
 
@@ -32,8 +32,9 @@ model = Transformer(ModelConfig(
     rms_norm_eps=1e-5, rope_theta=1e4, tie_word_embeddings=True,
 ))
 requests = [ScoringRequest((row,) * 1449, (7,) * 600) for row in range(8)]
+(batch,) = plan(requests, BatchLimits(tokens=8 * 2048, rows=8))
 before = peak()
-(batch,) = score(partial(score_batch, model), requests, batch_size=8)
+BatchScorer(model).score(batch)
 print(batch.tokens, peak() - before)
 """
 

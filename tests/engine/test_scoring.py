@@ -2,7 +2,7 @@
 
 import math
 import random
-from functools import partial
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +10,9 @@ from torch.nn.functional import log_softmax
 from transformers import LlamaForCausalLM
 
 from ladder_eval.engine import scoring
-from ladder_eval.engine.batching import ScoringRequest
-from ladder_eval.engine.scoring import NotFiniteError, count_tokens, score, score_batch
+from ladder_eval.engine.batching import Batch, ScoringRequest
+from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.scoring import BatchScorer, NotFiniteError
 from ladder_eval.models.checkpoint import load_model, read_config
 
 
@@ -53,18 +54,21 @@ def naive(model, request):
     return chosen.sum().item(), bool((logits.argmax(-1) == target).all())
 
 
-def answers(model, requests, batch_size):
-    found = {}
-    for batch in score(partial(score_batch, model), requests, batch_size=batch_size):
-        assert not found.keys() & batch.answers.keys()
-        found |= batch.answers
+def answers(model, requests, batch_size, tokens=512):
+    found, scorer = {}, BatchScorer(model)
+    for batch in plan(requests, BatchLimits(tokens=tokens, rows=batch_size)):
+        answered = scorer.score(batch)
+        assert not found.keys() & answered.keys()
+        found |= answered
     return [found[index] for index in range(len(requests))]
 
 
+@pytest.mark.parametrize("tokens", [32, 512])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_scores_are_those_of_transformers(load, reference, batch_size):
+def test_scores_are_those_of_transformers(load, reference, batch_size, tokens):
+    """At 32 tokens the longer contexts are prefixes, at 512 all are rows with branches."""
     requests = mixed_requests()
-    found = answers(load(), requests, batch_size)
+    found = answers(load(), requests, batch_size, tokens)
     expected = [naive(reference, request) for request in requests]
     assert [a.logprob for a in found] == pytest.approx([e[0] for e in expected], abs=1e-4)
     assert [a.is_greedy for a in found] == [e[1] for e in expected]
@@ -74,7 +78,7 @@ def test_scores_are_those_of_transformers(load, reference, batch_size):
 def test_batch_size_does_not_matter(load, ladder_layers):
     model, requests = load(ladder_layers), mixed_requests()
     alone = answers(model, requests, 1)
-    together = answers(model, requests, 16)
+    together = answers(model, requests, 16, tokens=4096)
     unshared = [answers(model, [request], 1)[0] for request in requests]
     for other in (together, unshared):
         assert [a.logprob for a in other] == pytest.approx([a.logprob for a in alone], abs=5e-4)
@@ -99,23 +103,34 @@ def test_choices_of_one_token_are_read_from_one_position(load):
     model, shapes = load(), []
     model.register_forward_pre_hook(lambda _, args: shapes.append(tuple(args[0].shape)))
     requests = [ScoringRequest(tuple(range(10)), (choice,)) for choice in (65, 66, 67, 68)]
-    (batch,) = score(partial(score_batch, model), requests, batch_size=8)
+    answers(model, requests, 8)
     assert shapes == [(1, 10)]
-    assert batch.tokens == count_tokens(requests) == 10
     # From one distribution: the probabilities of all tokens would add up to one.
     everything = [ScoringRequest(tuple(range(10)), (token,)) for token in range(258)]
     total = math.fsum(math.exp(answer.logprob) for answer in answers(model, everything, 1))
     assert total == pytest.approx(1, abs=1e-5)
 
 
-def test_longest_requests_are_answered_first(load):
-    requests = mixed_requests()
-    sizes = [
-        [len(requests[index].context) for index in batch.answers]
-        for batch in score(partial(score_batch, load()), requests, batch_size=2)
-    ]
-    assert sizes == [[300] * 4 + [120] * 4, [40] * 4 + [17] * 4, [3] * 8]
-    assert count_tokens(requests) == sum((300, 120, 40, 17, 3, 3)) + 6 * (0 + 3 + 8 + 1)
+def test_a_prefix_is_read_once_however_many_batches_follow(load):
+    model, shapes = load(), []
+    model.register_forward_pre_hook(lambda _, args: shapes.append(args[0].shape[1]))
+    header = tuple(range(100))
+    requests = [ScoringRequest((*header, 200 + i, 7), (i,)) for i in range(5)]
+    found = answers(model, requests, batch_size=2, tokens=64)
+    assert shapes == [100, 4, 4, 2]
+    alone = [answers(model, [request], 1)[0] for request in requests]
+    assert [a.logprob for a in found] == pytest.approx([a.logprob for a in alone], abs=1e-4)
+
+
+def test_a_scorer_goes_back_to_a_shorter_prefix_and_forgets_what_it_must(load):
+    model, scorer = load(), BatchScorer(load())
+    (row,) = plan([ScoringRequest((9, 8), (7,))], BatchLimits(tokens=8, rows=1))[0].rows
+    for prefix in (((1, 2), (3,)), ((1, 2), (4, 5)), ((1, 2),), (), ((6,),)):
+        moved = replace(row, positions=tuple(sum(map(len, prefix)) + p for p in row.positions))
+        before = sum(prefix, ())
+        (found,) = answers(model, [ScoringRequest((*before, 9, 8), (7,))], 1)
+        (again,) = scorer.score(Batch(prefix, (moved,))).values()
+        assert again.logprob == pytest.approx(found.logprob, abs=1e-5)
 
 
 @torch.inference_mode()
@@ -151,10 +166,13 @@ def test_numbers_that_are_not_finite_name_their_request(load, value):
     requests = [
         ScoringRequest((1, 2, 3, 4, 5), (6,)),
         ScoringRequest((1, 99, 3, 4), (5,)),
-        ScoringRequest((1, 2, 3), (4,)),
+        ScoringRequest((7, 2, 3), (4,)),
     ]
-    scored = score(partial(score_batch, model), requests, batch_size=1)
-    assert next(scored).answers.keys() == {0}
+    scorer, (first, second, third) = (
+        BatchScorer(model),
+        plan(requests, BatchLimits(tokens=5, rows=1)),
+    )
+    assert (scorer.score(first).keys(), scorer.score(third).keys()) == ({0}, {2})
     with pytest.raises(NotFiniteError) as caught:
-        next(scored)
+        scorer.score(second)
     assert caught.value.request == 1

@@ -8,8 +8,9 @@ from thread_ranks import on_ranks
 from torch.testing import assert_close
 
 from ladder_eval.engine import scoring
-from ladder_eval.engine.batching import ScoringRequest, batches, pack
-from ladder_eval.engine.scoring import _combine, _summary, score_batch
+from ladder_eval.engine.batching import ScoringRequest
+from ladder_eval.engine.planning import BatchLimits, plan
+from ladder_eval.engine.scoring import BatchScorer, _combine, _summary
 from ladder_eval.models.checkpoint import load_model, read_config
 
 VOCABULARY = 83
@@ -24,7 +25,10 @@ CUTS = {
 def combined(logits, targets, parts):
     """As if each part of the vocabulary were another rank's."""
     summaries = [
-        _summary(logits[:, own.start : own.stop].contiguous(), targets, own) for own in parts
+        _summary(
+            logits[:, own.start : own.stop].contiguous(), torch.arange(len(targets)), targets, own
+        )
+        for own in parts
     ]
     return _combine(torch.stack(summaries))
 
@@ -97,12 +101,12 @@ def test_probabilities_add_up_to_one(parts):
 
 def test_token_ids_of_a_large_vocabulary_are_exact():
     start = 2**24 - 3
-    logits = torch.tensor([[0.0, 5.0, 1.0]])
+    logits, first = torch.tensor([[0.0, 5.0, 1.0]]), torch.tensor([0])
     _, best = _combine(
         torch.stack(
             [
-                _summary(torch.zeros(1, 4), torch.tensor([0]), range(4)),
-                _summary(logits, torch.tensor([0]), range(start, start + 3)),
+                _summary(torch.zeros(1, 4), first, torch.tensor([0]), range(4)),
+                _summary(logits, first, torch.tensor([0]), range(start, start + 3)),
             ]
         )
     )
@@ -115,11 +119,12 @@ def test_ranks_with_uneven_vocabularies_cut_alike(tiny_checkpoint, monkeypatch, 
     folder, tp_size, share = tiny_checkpoint, 4, 65  # of 258 tokens: 65, 65, 64, 64
     config, cpu = read_config(folder), torch.device("cpu")
     tokens = tuple(range(60, 83))
-    (batch,) = batches(pack([ScoringRequest((1, 2), tokens), ScoringRequest((3,), tokens)]), 2)
+    requests = [ScoringRequest((1, 2), tokens), ScoringRequest((3,), tokens)]
+    (batch,) = plan(requests, BatchLimits(tokens=512, rows=2))
 
     def score(tp):
         model = load_model(folder, config, dtype=torch.float32, device=cpu, tp=tp)
-        return score_batch(model, batch)
+        return BatchScorer(model).score(batch)
 
     (whole,) = on_ranks(1, score)
     # A byte fewer than what the largest share needs for one target more.

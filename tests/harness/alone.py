@@ -1,7 +1,7 @@
 """A loaded model on one rank, as what computes answers."""
 
 from ladder_eval.engine.generation import generate_batch
-from ladder_eval.engine.scoring import score_batch
+from ladder_eval.engine.scoring import BatchScorer
 
 
 class Alone:
@@ -9,9 +9,10 @@ class Alone:
 
     def __init__(self, model):
         self.model = model
+        self.score = BatchScorer(model).score
 
-    def score(self, batch):
-        return score_batch(self.model, batch)
+    def batch_tokens(self):
+        return 512
 
     def generate(self, requests, stops):
         return generate_batch(self.model, requests, stops)

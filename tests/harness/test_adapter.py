@@ -229,7 +229,7 @@ def test_nan_is_an_error_that_names_the_text(make_lm, tmp_path, tiny_checkpoint,
         model.layers[1].mlp.down_proj.weight.fill_(math.nan)
 
     load = altered(tiny_checkpoint, break_)
-    with pytest.raises(ScoringError, match=r"nan .*'Rain falls\.") as caught:
+    with pytest.raises(ScoringError, match=r"nan .*'Hi!'") as caught:
         ask(make_lm(load=load), [("Hi", "!"), ("Rain falls. " * 2, "Then sun.")])
     assert "\n" not in str(caught.value)
     assert lines(tmp_path / "answers.jsonl") == []
@@ -285,11 +285,16 @@ def test_the_lengths_of_each_batch_are_kept(make_lm, ask, tmp_path):
         ask(lm, PAIRS[:3])
         ask(lm, PAIRS)  # the first three are known
     first, second = recorded_batches(map(json.loads, lines(tmp_path / "batches.jsonl")))
-    sizes = [[len(token_ids(lm.tokenizer, text)) for text in pair] for pair in PAIRS]
-    (lamp, one), (_, other), (hi, mark), (long, yes), (_, no), (rain, sun) = sizes
-    assert sorted(first.scored, key=lambda row: row.context_len) == [
-        ScoredRow(hi, (mark,)),
-        ScoredRow(lamp, (one, other)),
-    ]
+    pairs = [[token_ids(lm.tokenizer, text) for text in pair] for pair in PAIRS]
+    assert first.scored == (row_of(pairs[:2]), row_of(pairs[2:3]))
+    ((rain, sun),) = pairs[5:]
     # lm-eval moves the space at a context's end into the continuation.
-    assert second.scored == (ScoredRow(long, (yes, no)), ScoredRow(rain - 1, (sun + 1,)))
+    assert second.scored == (row_of(pairs[3:5]), row_of([(rain[:-1], [*rain[-1:], *sun])]))
+
+
+def row_of(pairs):
+    """What is read and predicted after of continuations of one context, each beginning once."""
+    read = {(*c, *t)[:end] for c, t in pairs for end in range(1, len(c) + len(t))}
+    sources = {(*c, *t)[:end] for c, t in pairs for end in range(len(c), len(c) + len(t))}
+    targets = sum(len(continuation) for _, continuation in pairs)
+    return ScoredRow(len(read), len(sources), targets, len(pairs))

@@ -1,5 +1,6 @@
 """The order of the sources, and what each of them is asked for."""
 
+import gzip
 import io
 import json
 
@@ -13,6 +14,7 @@ from ladder_eval.errors import DataError, FetchError
 from ladder_eval.fetch import UnreachableError
 from ladder_eval.harness.catalogue import BENCHMARKS, DataSources, Split, at_hand, load
 from ladder_eval.harness.data import finding
+from ladder_eval.harness.data.files import read_rows
 from ladder_eval.harness.data.subjects import SUBJECTS
 
 ANATOMY = Split("cais/mmlu", "anatomy", "test")
@@ -44,6 +46,26 @@ def parquet(rows):
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), sink)
     return sink.getvalue()
+
+
+def test_a_saved_folder_of_texts_that_are_none_is_refused(tmp_path):
+    as_saved(tmp_path / "saved", [{"question": "what is this about?"}])
+    (file,) = (tmp_path / "saved").glob("*.arrow")
+    file.write_bytes(file.read_bytes().replace(b"what is this", b"\xff\xfe\xfd\xfc is this"))
+    with pytest.raises(DataError, match=r"can't be read as data .*UTF8"):
+        read_rows([tmp_path / "saved"])
+
+
+@pytest.mark.parametrize("ending", ["jsonl.gz", "parquet"])
+def test_files_that_unpack_to_gigabytes_are_refused(tmp_path, ending):
+    file = tmp_path / f"test.{ending}"
+    if ending == "parquet":
+        rows = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), ["x" * 10**6])
+        pq.write_table(pa.table({"a": rows}), file, compression="zstd", store_schema=False)
+    else:
+        file.write_bytes(gzip.compress(b" " * 2**23) * 9)
+    with pytest.raises(DataError, match=r"it unpacks to more than \d\d MB"):
+        read_rows([file])
 
 
 @pytest.fixture

@@ -36,6 +36,13 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(releases, "CACHE_DIR", str(tmp_path / "evalplus_cache"))
 
 
+def test_a_file_that_unpacks_to_gigabytes_is_refused(tmp_path):
+    file = tmp_path / "HumanEvalPlus.jsonl.gz"
+    file.write_bytes(gzip.compress(b" " * 2**23) * 9)
+    with pytest.raises(DataError, match=r"it unpacks to more than 7\d MB"):
+        read_problems("humaneval", file)
+
+
 class GitHub(BaseHTTPRequestHandler):
     """Sends one file, or fails to."""
 

@@ -58,6 +58,12 @@ def test_an_empty_file_has_no_models(read, text):
     assert read(text) == {}
 
 
+# Ten thousand million items in a few hundred bytes.
+LAUGHS = ", ".join(
+    f"&l{i} [{', '.join([f'*l{i - 1}'] * 10 if i else 'xxxxxxxxxx')}]" for i in range(10)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -73,6 +79,8 @@ def test_an_empty_file_has_no_models(read, text):
         ("mine: {chekpoint: a, 3: b}", "unknown keys chekpoint, 3; known are checkpoint, residual"),
         ("mine: {baseline: standard_8b}", "mine in .* has no checkpoint; give"),
         ("mine: {checkpoint: }", "mine in .* has no checkpoint; give"),
+        (f"mine: {{checkpoint: [{LAUGHS}]}}", r"has the checkpoint \[\['x', 'x',"),
+        (f"mine: {{checkpoint: weights, ladder_layers: [{LAUGHS}]}}", "has ladder_layers"),
         ("mine: {checkpoint: 3}", "has the checkpoint 3; give a folder, a GGUF file or a Hub id"),
         ("mine: {checkpoint: ''}", "has the checkpoint ''; give a folder, a GGUF file or a Hub id"),
         ("mine: {checkpoint: nowhere}", "has the checkpoint .*nowhere, which doesn't exist"),

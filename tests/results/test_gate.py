@@ -88,6 +88,13 @@ def test_a_torn_line_is_passed_over(tmp_path):
     assert len(TimedRounds.read(tmp_path, "ladder", "dense").rounds) == 6
 
 
+def test_a_line_that_is_nested_too_deeply_is_passed_over(tmp_path):
+    write(tmp_path, lines([1.5] * 6))
+    with (tmp_path / "rounds.jsonl").open("a") as file:
+        file.write("[" * 10**5 + "\n")
+    assert len(TimedRounds.read(tmp_path, "ladder", "dense").rounds) == 6
+
+
 def test_runs_without_these_rounds_are_refused(tmp_path):
     with pytest.raises(UsageError, match="no rounds that time ladder beside dense"):
         TimedRounds.read(tmp_path, "ladder", "dense")

@@ -1,9 +1,12 @@
 """Lengths of what was computed together: what is kept is what is read back."""
 
+from dataclasses import replace
+
 import pytest
 
 from ladder_eval.errors import RecordError
 from ladder_eval.results.recorded_work import (
+    PrefixPiece,
     RecordedBatch,
     ScoredRow,
     WrittenText,
@@ -12,15 +15,23 @@ from ladder_eval.results.recorded_work import (
 )
 from ladder_eval.results.store import RunFolder, read_batches
 
-ROWS = RecordedBatch(scored=(ScoredRow(10, (3, 1, 1)), ScoredRow(4, (2,))))
+HEADER, SUBJECT = PrefixPiece("aa", 100), PrefixPiece("bb", 20)
+ROWS = RecordedBatch(
+    scored=(ScoredRow(12, 3, 5, 3), ScoredRow(5, 2, 2, 1)), prefix=(HEADER, SUBJECT)
+)
 TEXTS = RecordedBatch(written=(WrittenText(9, 20), WrittenText(5, 1)))
 
 
-def test_a_row_reads_its_context_once_and_no_last_token():
-    row = ROWS.scored[0]
-    assert (row.prompt_len, row.output_len, row.requests) == (12, 1, 3)
+def test_a_row_stands_after_the_whole_prefix():
+    assert ROWS.lengths == [(132, 1), (125, 1)]
+    assert TEXTS.lengths == [(9, 20), (5, 1)]
     assert (ROWS.requests, TEXTS.requests) == (4, 2)
-    assert (ROWS.rows, TEXTS.rows) == (ROWS.scored, TEXTS.written)
+
+
+def test_of_a_prefix_only_what_the_batch_before_lacks_is_read():
+    other = replace(ROWS, prefix=(HEADER, PrefixPiece("cc", 20), SUBJECT))
+    assert [ROWS.new_prefix(before) for before in (None, TEXTS, ROWS, other)] == [120, 120, 0, 20]
+    assert other.new_prefix(ROWS) == 40
 
 
 def test_batches_come_back_in_the_order_in_which_they_were_computed(tmp_path):
@@ -43,7 +54,27 @@ def test_a_run_without_lengths_is_one_sentence(tmp_path):
         read_batches(tmp_path, "tiny")
 
 
-@pytest.mark.parametrize("answer", [{}, {"written": [[1]]}, {"scored": [[]]}, [1, 2], None])
+def test_a_line_that_is_nested_too_deeply_is_one_sentence(tmp_path):
+    (tmp_path / "batches").mkdir()
+    (tmp_path / "batches" / "tiny.jsonl").write_text("[" * 10**5 + "\n")
+    with pytest.raises(RecordError, match="nested too deeply"):
+        read_batches(tmp_path, "tiny")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"written": [[1]]},
+        {"written": [[1, 2**40]]},
+        {"written": [[1, True]]},
+        {"scored": [[]]},
+        {"scored": [[1, [2]]]},
+        {"scored": [[1.0, -2]]},
+        [1, 2],
+        None,
+    ],
+)
 def test_damaged_lengths_are_refused(answer):
     with pytest.raises(RecordError, match=r"lengths of a batch can't be read .*run the evaluation"):
         recorded_batches([{"key": "a", "answer": answer}])

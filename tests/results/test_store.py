@@ -5,12 +5,14 @@ import subprocess
 import sys
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ladder_eval.errors import RecordError
 from ladder_eval.results import files
 from ladder_eval.results.records import Provenance, RunResult, to_json
-from ladder_eval.results.samples import samples_of
+from ladder_eval.results.samples import SAMPLE_SCHEMA, samples_of
 from ladder_eval.results.store import (
     SAMPLE_COLUMNS,
     RunFolder,
@@ -98,6 +100,32 @@ def test_other_samples_are_refused(tmp_path, samples, message):
     with RunFolder.open(tmp_path) as run, pytest.raises(RecordError, match=message):
         run.write_samples(samples)
     assert not (tmp_path / "samples.parquet").exists()
+
+
+def other_columns(samples):
+    """A file of samples in which each column is of another type, or holds what it may not."""
+    table = pa.Table.from_pandas(samples, schema=SAMPLE_SCHEMA)
+    for place, field in enumerate(SAMPLE_SCHEMA):
+        yield table.set_column(place, field.name, pa.array([b"x"]))
+        yield table.set_column(place, field.name, pa.nulls(1))
+        yield table.remove_column(place)
+
+
+def test_columns_of_other_types_are_refused(tmp_path):
+    for table in other_columns(frame(row())):
+        pq.write_table(table, tmp_path / "samples.parquet")
+        with pytest.raises(RecordError, match="has other columns than this ladder-eval writes"):
+            read_samples(tmp_path)
+
+
+def test_texts_that_are_none_are_refused(tmp_path):
+    table = pa.Table.from_pandas(frame(row()), schema=SAMPLE_SCHEMA)
+    bytes_called_text = pa.array([b"\xff"]).view(pa.string())
+    field = SAMPLE_SCHEMA.field("document")
+    place = SAMPLE_SCHEMA.get_field_index("document")
+    pq.write_table(table.set_column(place, field, bytes_called_text), tmp_path / "samples.parquet")
+    with pytest.raises(RecordError, match=r"can't read .*UTF8"):
+        read_samples(tmp_path)
 
 
 def test_second_process_is_refused_until_the_first_is_done(tmp_path):

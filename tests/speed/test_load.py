@@ -10,7 +10,7 @@ from ladder_eval.distributed.tensor_parallel import TensorParallel
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.timing import Timing
 from ladder_eval.models.config import ModelConfig
-from ladder_eval.results.recorded_work import RecordedBatch, ScoredRow, WrittenText
+from ladder_eval.results.recorded_work import PrefixPiece, RecordedBatch, ScoredRow, WrittenText
 from ladder_eval.results.speed_records import Workload
 from ladder_eval.speed import load as load_module
 from ladder_eval.speed import measure as measure_module
@@ -189,7 +189,9 @@ def test_a_round_that_would_end_too_late_is_not_begun(driver):
     assert (record.conditions.rounds, record.conditions.rounds_asked) == (2, 5)
 
 
-SCORED = RecordedBatch(scored=(ScoredRow(6, (3, 1)), ScoredRow(4, (2,))))
+SCORED = RecordedBatch(
+    scored=(ScoredRow(8, 3, 4, 2), ScoredRow(5, 2, 2, 1)), prefix=(PrefixPiece("header", 3),)
+)
 WRITTEN = RecordedBatch(written=(WrittenText(9, 5), WrittenText(3, 2)))
 REPLAY = Replay(
     run_id="run",
@@ -210,50 +212,56 @@ def test_a_replay_has_the_batches_of_the_run(driver):
     # The baseline computes them once before the first round.
     assert [call[0] for call in driver.calls[:4]] == ["standard"] * 4
     (_, batch, _), (_, prompts, outputs, _) = driver.calls[2:4]
-    # Rows of 6 + 2 and of 4 + 1 tokens; targets of 3 + 1 and of 2.
-    assert batch.ids.shape == (2, 8)
-    assert (batch.tokens, len(batch.targets), batch.mask) == (8 + 5, 6, None)
-    assert int(batch.ids.max()) < 50
+    assert [len(piece) for piece in batch.prefix] == [3]
+    assert [len(row.ids) for row in batch.rows] == [8, 5]
+    assert [[target.column for target in row.targets] for row in batch.rows] == [
+        [5, 5, 6, 7],
+        [3, 4],
+    ]
+    assert [row.positions[0] for row in batch.rows] == [3, 3]
+    assert max(max(row.ids) for row in batch.rows) < 50
     assert (prompts, outputs) == ((9, 3), (5, 2))
-    assert (record.read_tokens, record.written_tokens) == (13 + 12, 7)
+    assert (record.read_tokens, record.written_tokens) == (3 + 13 + 12, 7)
     assert (record.requests, record.scored, record.batches) == (5, 3, 2)
     assert (record.run_id, record.suite, record.requests_of) == ("run", "quick", "tiny")
     standard, ladder, *_ = record.rows
     assert (standard.seconds.value, ladder.seconds.value) == (24, 12)
-    assert standard.tokens_per_s.value == pytest.approx(32 / 24)
+    assert standard.tokens_per_s.value == pytest.approx(35 / 24)
     assert (standard.speedup, ladder.speedup.value) == (None, 2)
 
 
-def test_continuations_of_one_context_do_not_see_each_other(driver):
-    several = RecordedBatch(scored=(ScoredRow(2, (3, 3)),))
-    time_it(driver, replace(REPLAY, batches=(several,)), rounds=1)
-    _, batch, _ = driver.calls[0]
-    # Context 0 1, then two tokens of each continuation: 4 and 5 don't see 2 and 3.
-    assert batch.mask[0, 0, 4].tolist() == [True, True, False, False, True, False]
+def test_equal_prefixes_of_a_replay_are_equal_again_and_others_differ(driver):
+    header, other = PrefixPiece("header", 5), PrefixPiece("other", 5)
+    row = (ScoredRow(2, 1, 1, 1),)
+    batches = [RecordedBatch(scored=row, prefix=(p,)) for p in (header, header, other)]
+    record, _ = time_it(driver, replace(REPLAY, batches=tuple(batches)), rounds=1)
+    one, same, another = (call[1].prefix for call in driver.calls[:3])
+    assert one == same != another
+    assert record.read_tokens == 3 * 2 + 2 * 5
 
 
 def test_the_largest_message_may_be_that_of_the_targets(driver):
-    many = RecordedBatch(scored=(ScoredRow(1, (1,) * 9),))
+    many = RecordedBatch(scored=(ScoredRow(1, 1, 9, 9),))
     time_it(driver, replace(REPLAY, batches=(many,)), rounds=1)
     assert driver.capacity == 9 * 16  # and not 1 * 8 * 4
 
 
 def test_a_replay_takes_its_latency_from_the_median_batch(driver):
-    small, large = (RecordedBatch(scored=(ScoredRow(size, (1,)),)) for size in (3, 40))
+    small, large = (RecordedBatch(scored=(ScoredRow(size, 1, 1, 1),)) for size in (3, 40))
     work = replace(REPLAY, batches=(large, SCORED, small))
     time_it(driver, work, rounds=1)
-    assert driver.looks == [(Workload(batch_size=2, prompt_len=8, output_len=1), 0)]
-    assert work.largest == Workload(batch_size=2, prompt_len=40, output_len=1)
+    assert driver.looks == [(Workload(batch_size=1, prompt_len=13, output_len=1), 0)]
+    assert work.largest == Workload(batch_size=1, prompt_len=40, output_len=1)
 
 
 def test_whole_batches_are_drawn_until_there_are_enough_requests():
-    batches = [RecordedBatch(scored=(ScoredRow(size, (1, 1)),)) for size in range(1, 21)]
+    batches = [RecordedBatch(scored=(ScoredRow(size, 1, 2, 2),)) for size in range(1, 21)]
     assert draw_batches(batches, None, 0) == tuple(batches)
     assert draw_batches(batches, 1000, 0) == tuple(batches)
     assert sum(batch.requests for batch in draw_batches(batches, 8, 0)) == 8
     some = draw_batches(batches, 7, 0)
     assert sum(batch.requests for batch in some) == 8
-    sizes = [batch.scored[0].context_len for batch in some]
+    sizes = [batch.scored[0].tokens for batch in some]
     assert sizes == sorted(sizes)  # as the run has computed them
     assert some == draw_batches(batches, 7, 0)
     assert len({draw_batches(batches, 7, seed) for seed in range(5)}) > 1

@@ -1,7 +1,7 @@
 """Descriptions of machines, constants, and the files that hold them."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -64,6 +64,13 @@ def test_what_is_written_is_what_is_read(tmp_path):
     assert calibrated(str(file)) == Calibrated(machine=made.machine, calibration=made.calibration)
 
 
+LINK = {"title": "", "bandwidth": 1.0, "nccl_hop": 1.0, "reduces": True}
+
+
+def spoiled(**changes):
+    return json.dumps({"description": asdict(machines()["h100_sxm"]) | changes})
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -71,6 +78,11 @@ def test_what_is_written_is_what_is_read(tmp_path):
         ("{}", "describes no machine"),
         (json.dumps({"description": {"links": {}}}), "describes no machine"),
         ("[1]", "describes no machine"),
+        ("[" * 10**5, "can't be read as JSON: it is nested too deeply"),
+        (spoiled(memory_bandwidth="much"), "describes no machine"),
+        (spoiled(memory_bytes=10**400), "describes no machine"),
+        (spoiled(flops={"bfloat16": []}), "describes no machine"),
+        (spoiled(links={"p2p": LINK | {"nccl_hop": {}}}), "describes no machine"),
     ],
 )
 def test_a_file_that_holds_no_machine_is_one_sentence(tmp_path, text, sentence):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from evalplus.data.mbpp import mbpp_deserialize_inputs
 from evalplus.eval import MBPP_OUTPUT_NOT_NONE_TASKS
 
-from ladder_eval.errors import DataError, UsageError
+from ladder_eval.errors import DataError, UsageError, brief
 from ladder_eval.harness.data.releases import RELEASES, Release, read_release
 
 __all__ = ["DatasetName", "Level", "Problem", "Problems", "read_problems", "release_of"]
@@ -92,9 +92,9 @@ def read_problems(dataset: str, path: Path) -> Problems:
     try:
         rows = [json.loads(line) for line in io.BytesIO(content) if line.strip()]
         by_id = {row["task_id"]: _problem(name, row) for row in rows}
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{path} isn't evalplus' {release.title} ({type(error).__name__}: {error}); "
+            f"{path} isn't evalplus' {release.title} ({type(error).__name__}: {brief(error)}); "
             f"get it again from {release.url}."
         ) from error
     if not by_id:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, brief
 from ladder_eval.harness.code.extraction import program
 from ladder_eval.harness.code.problems import Problems
 
@@ -38,7 +38,9 @@ def read_samples(path: Path, problems: Problems) -> list[Sample]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeError) as error:
-        raise DataError(f"{path} can't be read ({error}); name a file of JSON lines.") from error
+        raise DataError(
+            f"{path} can't be read ({brief(error)}); name a file of JSON lines."
+        ) from error
     seen: Counter[str] = Counter()
     samples = []
     for number, line in enumerate(lines, 1):
@@ -60,7 +62,7 @@ def _sample(line: str, where: str, problems: Problems, seen: Counter[str]) -> Sa
     problem = problems.by_id.get(task_id)
     if problem is None:
         raise DataError(
-            f"{where} answers {task_id}, which {problems.dataset} doesn't have; "
+            f"{where} answers {brief(task_id)}, which {problems.dataset} doesn't have; "
             "take the line out, or name the other data set."
         )
     text, continues = _answer(row, where)

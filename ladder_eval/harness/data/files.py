@@ -1,6 +1,5 @@
 """Rows from files of every format that is read: none of them can carry code."""
 
-import gzip
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from datasets import Dataset, load_from_disk
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, brief
+from ladder_eval.parquet import read_parquet
+from ladder_eval.unpacking import unzipped
 
 
 def read_rows(places: Sequence[Path]) -> Dataset:
@@ -27,7 +27,7 @@ def read_rows(places: Sequence[Path]) -> Dataset:
         if first.is_dir():
             return _saved(first)
         if first.suffix == ".parquet":
-            return Dataset(pa.concat_tables(pq.ParquetFile(place).read() for place in places))
+            return Dataset(pa.concat_tables(read_parquet(place) for place in places))
         return Dataset.from_list([row for place in places for row in read_json(place)])
 
 
@@ -49,7 +49,9 @@ def _readable(place: Path) -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:  # its reader may trust it, and fail as anything
-        raise DataError(f"{place} can't be read as data ({error}); fetch it again.") from None
+        raise DataError(
+            f"{place} can't be read as data ({brief(error)}); fetch it again."
+        ) from None
 
 
 def _saved(folder: Path) -> Dataset:
@@ -57,6 +59,7 @@ def _saved(folder: Path) -> Dataset:
     saved = load_from_disk(str(folder), keep_in_memory=True)
     if not isinstance(saved, Dataset):
         raise ValueError("it holds several splits; give the folder of one")
+    saved.data.table.validate(full=True)  # its text may be no UTF-8, its offsets anything
     return saved
 
 
@@ -64,11 +67,10 @@ def _values(file: Path) -> Iterator[object]:
     if file.suffix == ".json":
         yield from json.loads(file.read_text(encoding="utf-8"))
         return
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
+    content = unzipped(file) if file.suffix == ".gz" else file.read_bytes()
+    for line in content.splitlines():
+        if line.strip():
+            yield json.loads(line)
 
 
 def _object(value: object) -> dict[str, Any]:

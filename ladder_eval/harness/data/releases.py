@@ -18,11 +18,12 @@ from urllib.request import build_opener
 from datasets import Dataset
 from evalplus.data.utils import CACHE_DIR, get_dataset_metadata
 
-from ladder_eval.errors import DataError, FetchError, RecordError
+from ladder_eval.errors import DataError, FetchError, RecordError, brief
 from ladder_eval.fetch import UnreachableError, cache_folder
 from ladder_eval.harness.data.files import read_json
 from ladder_eval.harness.data.splits import DataSources
 from ladder_eval.results.files import atomic_write
+from ladder_eval.unpacking import unzipped
 
 _COLUMNS = ("task_id", "prompt", "entry_point")
 _TIMEOUT = 10.0  # seconds without a byte
@@ -121,9 +122,10 @@ def read_release(place: Path) -> bytes:
         DataError: if it can't be read.
     """
     try:
-        return _unpacked(place.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{place} can't be read as data ({error}); get it again.") from error
+        content = place.read_bytes()
+        return unzipped(place) if _is_packed(content) else content
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DataError(f"{place} can't be read as data ({brief(error)}); get it again.") from error
 
 
 def release_rows(place: Path) -> Dataset:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, brief
 from ladder_eval.results.length_controlled import GamedBaselines
 
 __all__ = ["LengthFiles", "read_length_files"]
@@ -74,7 +74,9 @@ def _csv(path: Path) -> pd.DataFrame:
     try:
         frame: pd.DataFrame = pd.read_csv(path)
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} can't be read ({error}); give AlpacaEval's own file.") from error
+        raise DataError(
+            f"{path} can't be read ({brief(error)}); give AlpacaEval's own file."
+        ) from error
     return frame
 
 

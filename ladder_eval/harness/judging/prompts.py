@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, brief
 
 __all__ = ["FIRST", "OWN_PROMPT", "SECOND", "JudgePrompt", "Message", "parse_prompt", "read_prompt"]
 
@@ -112,7 +112,9 @@ def read_prompt(path: Path) -> JudgePrompt:
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the prompt {path} can't be read ({error}); name a text file.") from error
+        raise UsageError(
+            f"the prompt {path} can't be read ({brief(error)}); name a text file."
+        ) from error
     return parse_prompt(text, path.name)
 
 

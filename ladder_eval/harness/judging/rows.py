@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, brief
+from ladder_eval.models.config_values import shown
+from ladder_eval.parquet import read_parquet
 
 __all__ = ["Row", "few", "read_rows", "text_of"]
 
@@ -25,7 +26,7 @@ def read_rows(path: Path, needed: Sequence[str]) -> list[Row]:
         rows = _read(path)
     except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise DataError(
-            f"{path} can't be read ({error}); give a .json, .jsonl or .parquet file of rows."
+            f"{path} can't be read ({brief(error)}); give a .json, .jsonl or .parquet file of rows."
         ) from error
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path} holds no rows; give a list of objects, one an instruction.")
@@ -45,7 +46,8 @@ def text_of(row: Row, name: str, path: Path) -> str:
     value = row[name]
     if not isinstance(value, str):
         raise DataError(
-            f"{path} has {value!r} where {name!r} should be text; write an empty one for no output."
+            f"{path} has {shown(value)} where {name!r} should be text; "
+            "write an empty one for no output."
         )
     return value
 
@@ -60,7 +62,7 @@ def few(names: Iterable[str], most: int = 3) -> str:
 
 def _read(path: Path) -> Any:
     if path.suffix == ".parquet":
-        return pq.read_table(path).to_pylist()
+        return read_parquet(path).to_pylist()
     content = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in content.split("\n") if line.strip()]

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
 from ladder_eval.harness.evaluation import PreparedTask
 from ladder_eval.harness.samples import asked_and_answered
 from ladder_eval.harness.suites import OUTPUTS
+from ladder_eval.plain_json import parse_json
 from ladder_eval.results.decoding import decode
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.records import TaskRecord
@@ -122,9 +123,9 @@ def _task(file: Path) -> TaskRecord:
 
 def _read(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parse_json(file.read_bytes())
     except (OSError, ValueError) as error:
-        raise RecordError(f"{file} can't be read ({error}); run the task again.") from None
+        raise RecordError(f"{file} can't be read ({brief(error)}); run the task again.") from None
 
 
 def _write(file: Path, value: object) -> None:

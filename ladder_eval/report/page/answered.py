@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ladder_eval.errors import RecordError
+from ladder_eval.errors import RecordError, brief
+from ladder_eval.parquet import read_parquet
 from ladder_eval.report.page.content import Run
 from ladder_eval.results.metrics import is_fraction
 from ladder_eval.results.samples import SAMPLE_COLUMNS
@@ -115,15 +116,23 @@ def _read(run: Run, columns: Sequence[str], repeated: Sequence[str]) -> pa.Table
     file = run.folder / SAMPLES_NAME
     try:
         if tuple(pq.read_schema(file).names) == SAMPLE_COLUMNS:
-            return pq.read_table(file, columns=list(columns), read_dictionary=list(repeated))
+            return _encoded(read_parquet(file, columns).select(list(columns)), repeated)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RecordError(
-            f"can't read {file} ({error}); restore it, or run the evaluation again."
+            f"can't read {file} ({brief(error)}); restore it, or run the evaluation again."
         ) from error
     raise RecordError(
         f"{file} has other columns than this ladder-eval writes; "
         "use the ladder-eval that wrote it, or run the evaluation again."
     )
+
+
+def _encoded(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The table with columns encoded that have few values, as often as there are answers."""
+    for name in names:
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, table[name].dictionary_encode())
+    return table
 
 
 def _models(run: Run, answered: set[str]) -> tuple[str, ...]:
