@@ -8,9 +8,9 @@ took, and the run is gone on with, by the same command and by `--resume` in turn
 itself; then another is begun, until there have been enough kills. Each that ends has to have the
 same scores, comparisons, samples and answers as the one left alone, to the last bit.
 
-To count what was computed more than once, each batch that is scored and each text that is written is
-noted in a file as its computing begins, before its answers can be on disk. At most one begun batch
-may be lost to a kill, and of texts those that are written at a time. Prints JSON.
+To count what was computed more than once, each batch that is scored and each text that is written
+is noted in a file as its computing begins, before its answers can be on disk. At most one begun
+batch may be lost to a kill, and of texts those that are written at a time. Prints JSON.
 Needs Linux.
 """
 

@@ -20,6 +20,7 @@ from ladder_eval.harness.judging.waiting import outputs_of
 from ladder_eval.harness.samples import hash_of, sample_rows, write_lm_eval_layout
 from ladder_eval.harness.suites import PROGRAMS
 from ladder_eval.models.checkpoint import load_model
+from ladder_eval.report.words import truncation
 from ladder_eval.results.lending import Lent
 from ladder_eval.results.records import ModelRecord, TaskRecord
 from ladder_eval.results.store import SAMPLE_COLUMNS, RunFolder
@@ -206,10 +207,7 @@ def _warnings(record: ModelRecord, damage: str, lent: Lent | None) -> tuple[str,
             f"tp_size {lent.model.tp_size} and batch_size {lent.model.batch_size}."
         )
     if record.truncated_requests:
-        found.append(
-            f"{record.name}: {record.truncated_requests} requests were longer than the model can "
-            "read and lost the start of their context."
-        )
+        found.append(truncation(record))
     if damage:
         found.append(f"{record.name}: recorded answers had {damage}, cut out and scored anew.")
     return tuple(found)

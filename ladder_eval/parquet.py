@@ -1,6 +1,6 @@
 """Parquet files, read as if they were hostile: bounded in memory, and checked before use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +11,12 @@ from ladder_eval.unpacking import most_unpacked
 _BATCH_ROWS = 128  # a value that is stored once can stand in each of them
 
 
-def read_parquet(file: Path) -> pa.Table:
-    """The whole table, without the metadata of whoever wrote it.
+def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The whole table, or some columns of it, without the metadata of whoever wrote it.
+
+    Args:
+        file: The file.
+        columns: Names of columns, in any order; None for all. One that isn't there is left out.
 
     Raises:
         OSError: if the file can't be read.
@@ -26,17 +30,19 @@ def read_parquet(file: Path) -> pa.Table:
         groups = map(opened.metadata.row_group, range(opened.num_row_groups))
         if max(opened.metadata.num_rows, sum(group.total_byte_size for group in groups)) > most:
             raise _too_large(most)
-        schema = opened.schema_arrow.remove_metadata()
-        table = pa.Table.from_batches(_bounded(opened, most), schema)
+        whole = opened.schema_arrow.remove_metadata()
+        wanted = [each for each in whole if columns is None or each.name in columns]
+        batches = _bounded(opened, most, [each.name for each in wanted])
+        table = pa.Table.from_batches(batches, pa.schema(wanted))
         if table.num_rows != opened.metadata.num_rows:  # damage can end a column early
             raise ValueError(f"it has {table.num_rows} of {opened.metadata.num_rows} rows")
     table.validate(full=True)
     return table
 
 
-def _bounded(opened: pq.ParquetFile, most: int) -> Iterator[pa.RecordBatch]:
+def _bounded(opened: pq.ParquetFile, most: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     size = 0
-    for batch in opened.iter_batches(_BATCH_ROWS, use_threads=False):
+    for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
         size += batch.nbytes
         if size > most:
             raise _too_large(most)

@@ -178,6 +178,18 @@ def test_report_prints_a_run_again(finished):
     assert f"{100 * piqa.difference:.1f}".lstrip("-") in row
 
 
+def test_report_writes_a_page_beside_the_run_or_elsewhere(finished, tmp_path):
+    _, folder = finished
+    done = invoke("report", folder, folder, "--out", tmp_path / "report")
+    assert done.exit_code == 0
+    assert f"The report is {tmp_path / 'report' / 'index.html'}." in done.stderr
+    assert "2 runs" in (tmp_path / "report" / "report.md").read_text().splitlines()[0]
+    assert not (tmp_path / "json").exists()
+    assert invoke("report", folder, folder, "--json").exit_code == 0
+    assert invoke("report", folder / "results.json").exit_code == 0
+    assert (folder / "report" / "samples" / "index.html").is_file()
+
+
 def test_leaderboard_ranks_runs(finished, tmp_path):
     _, folder = finished
     csv = tmp_path / "board.csv"

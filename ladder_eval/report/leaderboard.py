@@ -14,6 +14,7 @@ import pandas as pd
 from ladder_eval.errors import UsageError
 from ladder_eval.report.board_columns import LEADERBOARD_COLUMNS, SCORE_COLUMNS, kinds
 from ladder_eval.report.board_rows import model_rows, score_rows
+from ladder_eval.results.cells import as_data
 from ladder_eval.results.index import Table, read_runs
 from ladder_eval.results.records import RunResult
 from ladder_eval.results.speed_records import EMULATED, MEASURED
@@ -113,12 +114,11 @@ def read_board(folder: Path, wanted: Wanted) -> Board:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The leaderboard as CSV that a spreadsheet opens as data.
+    """The leaderboard as CSV that spreadsheets and pandas open as data (`results.cells`).
 
-    A spreadsheet runs text that starts with =, +, -, @, a tab or a line break as a formula; an
-    apostrophe before it keeps it text. Numbers stay as they are, floats to their last bit.
+    Numbers stay as they are, floats to their last bit.
     """
-    safe = frame.astype(object).map(_defuse, na_action="ignore")
+    safe = frame.astype(object).map(as_data, na_action="ignore")
     return str(safe.to_csv(index=False, lineterminator="\n"))
 
 
@@ -169,8 +169,3 @@ def _time(text: str) -> datetime:
 def _check_kind(kind: str | None) -> None:
     if kind not in (None, *SPEED_KINDS):
         raise UsageError(f"--kind {kind!r} is unknown; known are {', '.join(SPEED_KINDS)}.")
-
-
-def _defuse(cell: object) -> object:
-    dangerous = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    return f"'{cell}" if dangerous else cell

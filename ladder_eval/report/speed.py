@@ -16,11 +16,15 @@ from ladder_eval.results.speed_records import (
     SpeedRecord,
     SpeedRow,
 )
+from ladder_eval.results.tradeoff import phase_of
 
 __all__ = [
     "arm_words",
     "brief_speed_block",
+    "candidate_sentences",
+    "control_speedup",
     "digits",
+    "is_decided",
     "link_words",
     "milliseconds",
     "over_words",
@@ -50,9 +54,9 @@ def brief_speed_block(record: SpeedRecord) -> Block:
                 arm_words(row),
                 milliseconds(row.prefill.seconds),
                 milliseconds(row.decode.seconds) if row.decode else NOTHING,
-                _value(_main(row).speedup),
-                _interval(_main(row).speedup),
-                _share(_main(row).comm),
+                _value(phase_of(row).speedup),
+                _interval(phase_of(row).speedup),
+                _share(phase_of(row).comm),
             )
             for row in record.rows
         ),
@@ -165,11 +169,6 @@ def arm_words(row: SpeedRow | LoadRow | ReplayRow) -> str:
     return "no-comm (a bound)" if row.role == "bound" else row.arm
 
 
-def _main(row: SpeedRow) -> PhaseRecord:
-    """The phase that a measurement is about: decoding, or prefill if nothing is decoded."""
-    return row.decode or row.prefill
-
-
 def _full_row(row: SpeedRow) -> tuple[str, ...]:
     ttft, prefill_speedup, prefill_comm, _, _ = _cells(row.prefill)
     tpot, decode_speedup, decode_comm, bound, efficiency = _cells(row.decode)
@@ -222,16 +221,33 @@ def _share(estimate: Estimate | None) -> str:
     return NOTHING if estimate is None else f"{round(100 * estimate.value)}".replace("-", "−")
 
 
+def candidate_sentences(record: SpeedRecord) -> dict[str, str]:
+    """What may be said of each candidate's speed, by the arm's name, with what it is said of."""
+    baseline = next(row for row in record.rows if row.role == "baseline")
+    control, over = control_speedup(record), over_words(record)
+    return {
+        row.arm: f"{over}{_verdict(row, baseline.arm, control)}"
+        for row in record.rows
+        if row.role == "candidate"
+    }
+
+
+def control_speedup(record: SpeedRecord) -> Estimate | None:
+    """The baseline against itself (A/A), in the main phase: what chance alone does."""
+    return phase_of(next(row for row in record.rows if row.role == "control")).speedup
+
+
+def is_decided(speedup: Estimate, control: Estimate) -> bool:
+    """Whether a speed-up's interval lies on one side of 1 and of the control's interval."""
+    if speedup.rounds < _LEAST_ROUNDS:
+        return False
+    return speedup.low > max(1.0, control.high) or speedup.high < min(1.0, control.low)
+
+
 def _verdicts(record: SpeedRecord) -> tuple[str, ...]:
     """A sentence a candidate, and what chance alone does."""
     baseline = next(row for row in record.rows if row.role == "baseline")
-    control = _main(next(row for row in record.rows if row.role == "control")).speedup
-    over = over_words(record)
-    sentences = [
-        f"{over}{_verdict(row, baseline.arm, control)}"
-        for row in record.rows
-        if row.role == "candidate"
-    ]
+    control, sentences = control_speedup(record), list(candidate_sentences(record).values())
     if control is not None:
         sentences.append(
             f"{baseline.arm} against itself (A/A): {control.value:.2f}{_sure(control)}."
@@ -250,12 +266,12 @@ def over_words(record: SpeedRecord | Conditions) -> str:
 
 
 def _verdict(row: SpeedRow, baseline: str, control: Estimate | None) -> str:
-    phase, speedup = _main(row), _main(row).speedup
+    phase, speedup = phase_of(row), phase_of(row).speedup
     if speedup is None or control is None:
         return ""
     verb = "decodes" if row.decode else "reads its prompt"
     text = f"{row.arm} {verb} {speedup.value:.2f} times as fast as {baseline}{_sure(speedup)}"
-    if not _decided(speedup, control):
+    if not is_decided(speedup, control):
         return f"{text}, which can't be told from what chance does here."
     if phase.comm is None:
         return f"{text}; what communication costs is too little to say how much of it went."
@@ -274,13 +290,6 @@ def _sure(estimate: Estimate) -> str:
         f" ({100 * estimate.confidence:.0f} % interval {estimate.low:.2f} to {estimate.high:.2f}, "
         f"{estimate.rounds} rounds)"
     )
-
-
-def _decided(speedup: Estimate, control: Estimate) -> bool:
-    """Whether an interval lies on one side of 1 and of the control's interval."""
-    if speedup.rounds < _LEAST_ROUNDS:
-        return False
-    return speedup.low > max(1.0, control.high) or speedup.high < min(1.0, control.low)
 
 
 def _percent(estimate: Estimate) -> str:

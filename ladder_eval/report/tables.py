@@ -46,6 +46,8 @@ __all__ = [
     "blocks",
     "comparison_table",
     "conditions",
+    "escaped",
+    "facts_markdown",
     "markdown",
     "page",
 ]
@@ -99,15 +101,14 @@ def page(shown: Iterable[Block], lines: Iterable[str]) -> Table:
 
 def markdown(result: RunResult) -> str:
     """The result as Markdown: verdicts first, then tables, conditions and all scores."""
-    parts = [f"# {_escape(result.suite)}: run {_escape(result.run_id)}"]
+    parts = [f"# {escaped(result.suite)}: run {escaped(result.run_id)}"]
     scored = (*blocks(result), *average_blocks(result), *judged_blocks(result))
     speed = (*map(speed_block, result.speed), *utilisation_blocks(result.speed))
     timed = (*gap_blocks(result.speed), *map(load_block, result.load))
     replayed = map(replay_block, result.replay)
     for block in (*scored, *speed, *timed, *replayed, *_published(result)):
-        parts += [f"## {_escape(block.title)}", *map(_escape, block.notes), _markdown_table(block)]
-    listed = [f"* **{_escape(label)}**: {_escape(text)}" for label, text in conditions(result)]
-    parts += ["## Conditions", "\n".join(listed)]
+        parts += [f"## {escaped(block.title)}", *map(escaped, block.notes), _markdown_table(block)]
+    parts += ["## Conditions", facts_markdown(conditions(result))]
     if result.scores:
         parts += ["## All scores", _markdown_table(all_scores(result))]
     return "\n\n".join(parts) + "\n"
@@ -122,10 +123,15 @@ def block_table(block: Block) -> Group:
     return Group(Text(block.title), _rich_table(block), *map(Text, block.notes))
 
 
-def block_markdown(block: Block) -> str:
-    """A block with its title and notes, as Markdown."""
-    title = f"## {_escape(block.title)}"
-    return "\n\n".join([title, _markdown_table(block), *map(_escape, block.notes)])
+def facts_markdown(facts: Iterable[tuple[str, str]]) -> str:
+    """Labels and texts, such as conditions, as a list."""
+    return "\n".join(f"* **{escaped(label)}**: {escaped(text)}" for label, text in facts)
+
+
+def block_markdown(block: Block, level: int = 2) -> str:
+    """A block with its title, a heading of that level, and notes, as Markdown."""
+    title = f"{level * '#'} {escaped(block.title)}"
+    return "\n\n".join([title, _markdown_table(block), *map(escaped, block.notes)])
 
 
 def _model_text(model: ModelRecord) -> str:
@@ -239,9 +245,9 @@ def _brief_conditions(result: RunResult) -> Iterator[str]:
 def _markdown_table(block: Block) -> str:
     ruler = ["---", *["---:"] * (len(block.columns) - 1)]
     lines = [block.columns, ruler, *block.rows]
-    return "\n".join(f"| {' | '.join(map(_escape, line))} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(escaped, line))} |" for line in lines)
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
     """Keep text from being read as Markdown's tables, tags or lines."""
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())

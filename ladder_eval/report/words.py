@@ -23,6 +23,7 @@ __all__ = [
     "residual",
     "subset",
     "tensor_parallel",
+    "truncation",
     "verdict",
     "whole",
 ]
@@ -110,6 +111,14 @@ def tensor_parallel(model: ModelRecord) -> str:
     if model.tp_check is not None:
         text += f", largest difference from tp_size 1 {model.tp_check:.1e}"
     return text
+
+
+def truncation(model: ModelRecord) -> str:
+    """How many of a model's requests were cut, where any were."""
+    return (
+        f"{model.name}: {model.truncated_requests} requests were longer than the model can read "
+        "and lost the start of their context."
+    )
 
 
 def memory(sizes: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ladder_eval.results.cells import as_data
 from ladder_eval.results.files import atomic_write
 from ladder_eval.results.metrics import is_fraction
 from ladder_eval.results.pairing import Pair
@@ -39,6 +40,6 @@ def write_flips(folder: Path, candidate: str, baseline: str, changed: Sequence[P
         subject = "" if each.source == each.doc_hash else each.source
         change = "gain" if each.candidate > each.baseline else "loss"
         values = (each.doc_id, each.doc_hash, each.baseline, each.candidate, change)
-        writer.writerow((each.task, subject, *values, candidate, baseline))
+        writer.writerow(map(as_data, (each.task, subject, *values, candidate, baseline)))
     atomic_write(folder / FLIPS_NAME, text.getvalue())
     return folder / FLIPS_NAME
