@@ -105,7 +105,21 @@ class Batch:
     @property
     def tokens(self) -> int:
         """Number of tokens that a model reads for it after the batch before."""
-        return self.new_prefix + sum(len(row.ids) for row in self.rows)
+        return self.new_prefix + row_tokens(self)
+
+
+def divided(batch: Batch, most: int) -> list[Batch]:
+    """A batch in parts of at most so many tokens beside the prefix, as far as its rows allow."""
+    if len(batch.rows) == 1 or row_tokens(batch) <= most:
+        return [batch]
+    half = len(batch.rows) // 2
+    first = Batch(batch.prefix, batch.rows[:half], batch.new_prefix)
+    return [*divided(first, most), *divided(Batch(batch.prefix, batch.rows[half:]), most)]
+
+
+def row_tokens(batch: Batch) -> int:
+    """Tokens of a batch's rows."""
+    return sum(len(row.ids) for row in batch.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Rank 0 of a group: names each operation to all ranks, and does its own part."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -14,11 +15,12 @@ from ladder_eval.distributed.replicas import steps
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.engine.batching import Batch
+from ladder_eval.engine.batching import Batch, divided, row_tokens
 from ladder_eval.engine.budget import best_tokens, made_up_batch, remembered
 from ladder_eval.engine.generation import GenerationRequest, Stop
+from ladder_eval.engine.memory import OutOfMemoryError
 from ladder_eval.engine.ranks import Rank, Text
-from ladder_eval.engine.scoring import LogLikelihood
+from ladder_eval.engine.scoring import LogLikelihood, TooLargeError
 from ladder_eval.engine.timing import Timing
 from ladder_eval.fetch import cache_folder
 from ladder_eval.models.config import ModelConfig
@@ -33,16 +35,17 @@ class Driver:
         self.team = team
         self._own = Rank(team)
         self._batch_tokens: int | None = None
+        self._most_tokens = sys.maxsize
 
     def load(self, folder: Path, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """As `Rank.load`."""
-        self._batch_tokens = None
+        self._batch_tokens, self._most_tokens = None, sys.maxsize
         sizes: list[int] = self._everywhere("load", folder, config, dtype)
         return sizes
 
     def load_random(self, config: ModelConfig, dtype: torch.dtype) -> list[int]:
         """As `Rank.load_random`."""
-        self._batch_tokens = None
+        self._batch_tokens, self._most_tokens = None, sys.maxsize
         sizes: list[int] = self._everywhere("load_random", config, dtype)
         return sizes
 
@@ -116,12 +119,28 @@ class Driver:
     def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
         """Batches and their answers, as soon as they are there; replicas share the batches.
 
+        Where a rank's memory doesn't suffice, a batch comes in parts, and so do those after it.
+
         Raises:
             NotFiniteError: if the model gives NaN or infinity.
+            TooLargeError: if memory doesn't suffice for one row.
         """
         for step in steps([batch.tokens for batch in batches], self.team.replicas):
-            shares = [[batches[place] for place in places] for places in step]
-            yield from zip(chain(*shares), self._everywhere("score", shares), strict=True)
+            yield from self._scored([[batches[place] for place in places] for places in step])
+
+    def _scored(
+        self, shares: Sequence[Sequence[Batch]]
+    ) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
+        parts = [list(chain(*(divided(b, self._most_tokens) for b in each))) for each in shares]
+        try:
+            answers = self._everywhere("score", parts)
+        except OutOfMemoryError:
+            answers = None
+        if answers is None:  # outside of the handler, which would keep alive what there was
+            self._most_tokens = _half_of_largest(list(chain(*parts)))
+            yield from self._scored(parts)
+        else:
+            yield from zip(chain(*parts), answers, strict=True)
 
     def batch_tokens(self) -> int:
         """Tokens that a batch should have with the loaded model; tried once on each machine."""
@@ -173,3 +192,15 @@ class Driver:
     def _everywhere(self, operation: str, *arguments: Any, **options: Any) -> Any:
         self.team.send((operation, arguments, options))
         return getattr(self._own, operation)(*arguments, **options)
+
+
+def _half_of_largest(batches: Sequence[Batch]) -> int:
+    """Half the tokens of the largest batch that can be divided.
+
+    Raises:
+        TooLargeError: if there is none.
+    """
+    several = [row_tokens(batch) for batch in batches if len(batch.rows) > 1]
+    if not several:
+        raise TooLargeError(min(max(batches, key=row_tokens).requests))
+    return max(several) // 2

@@ -22,6 +22,7 @@ from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch
 from ladder_eval.engine.energy import EnergyCounter, total
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop, generate
+from ladder_eval.engine.memory import OutOfMemoryError
 from ladder_eval.engine.scoring import BatchScorer, LogLikelihood, NotFiniteError
 from ladder_eval.engine.timing import (
     Timing,
@@ -51,6 +52,10 @@ Text = tuple[int, Generated]
 """What follows a prompt, after its index."""
 
 _T = TypeVar("_T")
+
+
+MET_BY_ALL = (LadderEvalError, NotFiniteError, OutOfMemoryError)
+"""Errors that all ranks meet alike, after which they can go on."""
 
 
 class Rank:
@@ -109,6 +114,7 @@ class Rank:
 
         Raises:
             NotFiniteError: on all ranks, if the model gives NaN or infinity.
+            OutOfMemoryError: on all ranks, if one hasn't enough memory for a batch.
         """
         own, scorer = shares[self._team.replica], self._scorer("", self._loaded())
         return self._of_all_replicas(lambda: [scorer.score(batch) for batch in own])
@@ -304,14 +310,15 @@ class Rank:
         """What every replica has computed of its share, one after the other.
 
         Raises:
-            LadderEvalError, NotFiniteError: on all ranks, if a replica has met one; the first's.
+            LadderEvalError, NotFiniteError, OutOfMemoryError: on all ranks, if a replica has met
+                one; the first's.
         """
         if self._team.replicas == 1:
             return compute()
-        found: list[_T] | LadderEvalError | NotFiniteError
+        found: list[_T] | LadderEvalError | NotFiniteError | OutOfMemoryError
         try:
             found = compute()
-        except (LadderEvalError, NotFiniteError) as error:
+        except MET_BY_ALL as error:
             found = error
         firsts = self._team.gather(found)[:: self._team.tp.size]
         for each in firsts:
@@ -328,14 +335,15 @@ class Rank:
 def serve(team: Team) -> None:
     """Be a worker: do what the driver says until it says that all is done.
 
-    A checkpoint that doesn't fit and a NaN are met by all ranks alike; the driver reports them.
+    A checkpoint that doesn't fit, a NaN and a batch that is too large are met by all ranks alike;
+    the driver says what becomes of them.
     """
     own = Rank(team)
     while (message := team.receive()) is not None:
         operation, arguments, options = message
         try:
             getattr(own, operation)(*arguments, **options)
-        except (LadderEvalError, NotFiniteError):
+        except MET_BY_ALL:
             continue
 
 

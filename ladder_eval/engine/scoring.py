@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ladder_eval.engine.batching import Batch, ScoringRequest, Tokens, packed
+from ladder_eval.engine.batching import Batch, PackedBatch, ScoringRequest, Tokens, packed
 from ladder_eval.engine.decoding import leading
+from ladder_eval.engine.memory import OutOfMemoryError, is_out_of_memory, together
 from ladder_eval.engine.planning import BatchLimits, common_pieces, plan
 from ladder_eval.models.cache import KeyValueCache
 from ladder_eval.models.transformer import Transformer
@@ -52,6 +53,18 @@ class NotFiniteError(ArithmeticError):
     def __reduce__(self) -> tuple[type["NotFiniteError"], tuple[int, float]]:
         """What pickle makes it of again, on another rank."""
         return type(self), (self.request, self.value)
+
+
+class TooLargeError(ArithmeticError):
+    """A request alone takes more memory than there is.
+
+    Attributes:
+        request: Its index.
+    """
+
+    def __init__(self, request: int) -> None:
+        super().__init__(f"request {request} takes more memory than there is")
+        self.request = request
 
 
 def score(
@@ -97,9 +110,25 @@ class BatchScorer:
 
         Raises:
             NotFiniteError: if the model gives NaN or infinity.
+            OutOfMemoryError: on all ranks alike, if one of them hasn't enough memory for it.
         """
+        try:
+            return self._score(batch)
+        except (RuntimeError, MemoryError) as error:
+            alone = self._model.tp.size == 1
+            if not (isinstance(error, OutOfMemoryError) or (alone and is_out_of_memory(error))):
+                raise
+        self.forget()  # outside of the handler, which would keep alive what there was
+        if self._model.embed_tokens.weight.is_cuda:
+            torch.cuda.empty_cache()
+        raise OutOfMemoryError("a batch takes more memory than there is")
+
+    def _score(self, batch: Batch) -> dict[int, LogLikelihood]:
         model, rows = self._model, packed(batch.rows)
         device = model.embed_tokens.weight.device
+        if model.tp.size > 1:
+            # One rank that ran out of memory amid a forward would leave others in a collective.
+            together(model.tp, device, lambda: _set_aside(model, rows, batch.prefix))
         memory = model.packed_rows(rows.layout, self._after(batch.prefix))
         hidden = model(rows.ids.to(device), positions=rows.positions.to(device), cache=memory)
         sources = hidden[0].index_select(0, rows.sources.to(device))  # [sources, hidden]
@@ -130,6 +159,32 @@ class BatchScorer:
             self._model(torch.tensor([piece], device=cache.device), cache=cache)
             self._prefix += (piece,)
         return cache
+
+
+def _set_aside(model: Transformer, rows: PackedBatch, prefix: Sequence[Tokens]) -> None:
+    """Take the memory that rows need, and give it back, to find out whether it is there."""
+    size = _workspace_bytes(model, rows, sum(map(len, prefix)))
+    torch.empty(size, dtype=torch.uint8, device=model.embed_tokens.weight.device)
+
+
+def _workspace_bytes(model: Transformer, rows: PackedBatch, prefix: int) -> int:
+    """About how much memory one rank takes at a time to score rows after so many cached tokens.
+
+    The widest moments: the inputs and outputs of a layer's MLP or attention, and a slice of logits
+    with its log-softmax.
+    """
+    config, (count, width) = model.config, rows.layout.columns.shape
+    ranks, tokens, wide = model.tp.size, rows.ids.shape[1], config.head_dim
+    heads, kv_heads = (
+        math.ceil(n / ranks) for n in (config.num_attention_heads, config.num_key_value_heads)
+    )
+    stream = tokens * 6 * config.hidden_size
+    inner = tokens * 3 * math.ceil(config.intermediate_size / ranks)
+    keys = count * (prefix + width)
+    attention = 3 * count * width * heads * wide + 2 * keys * kv_heads * wide + keys * width * heads
+    logits = min(LOGITS_BYTES, 4 * len(rows.sources) * math.ceil(config.vocab_size / ranks))
+    size = model.embed_tokens.weight.element_size()
+    return size * (stream + max(inner, attention)) + 2 * logits
 
 
 def _target_logprobs(

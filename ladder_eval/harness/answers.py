@@ -10,7 +10,7 @@ from ladder_eval.engine.batching import Batch, ScoringRequest
 from ladder_eval.engine.budget import LEAST_TOKENS
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
 from ladder_eval.engine.planning import BatchLimits, plan
-from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, score
+from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, TooLargeError, score
 from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.harness.stopping import TextEnd
 from ladder_eval.results.recorded_work import (
@@ -315,6 +315,14 @@ class AnswerBook:
             raise ScoringError(
                 f"The model gave {error.value} as a log-likelihood for {text[-200:]!r}; its "
                 "weights or dtype are broken, and nothing it says can be scored."
+            ) from None
+
+        except TooLargeError as error:
+            request = requests[error.request]
+            ids, text = kind.ids(request), self._decode(kind.ids(request))
+            raise ScoringError(
+                f"A request of {len(ids)} tokens, {text[:100]!r}..., takes more memory than there "
+                "is; spread the model over more ranks (--tp), or leave its task out."
             ) from None
 
     def _require_known_tokens(self, largest: Sequence[int]) -> None:
