@@ -47,7 +47,7 @@ class ThroughputOptions:
     seed: int = 0
     fewshot: str = FEWSHOT[0]
     rounds: int = 3
-    batch_size: int = 8
+    batch_size: int = 32
     hf_batch_size: tuple[int, ...] = (1, 8, 32)
     hf_documents: int = 32
     dtype: str | None = None

@@ -178,7 +178,7 @@ def bench_throughput(
         int | None, typer.Option(help="Rounds of each task.", show_default="3")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Of ladder-eval, as in `run`.", show_default="8")
+        int | None, typer.Option(help="Of ladder-eval, as in `run`.", show_default="32")
     ] = None,
     hf_batch_size: Annotated[
         str | None,

@@ -254,7 +254,7 @@ class Rank:
         return perf_counter()
 
     def _scorer(self, name: str, model: Transformer) -> BatchScorer:
-        return self._scorers.setdefault(name, BatchScorer(model))
+        return self._scorers.setdefault(name, BatchScorer(model, sets_aside=not name))
 
     def _arm(self, name: str, wire: Wire | None) -> Transformer:
         if wire is not None and isinstance(self._link, VirtualLink):

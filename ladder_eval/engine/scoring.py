@@ -97,10 +97,16 @@ class BatchScorer:
     """A model that scores batches, and keeps the prefix of the last one.
 
     Under tensor parallelism all ranks of the model's group score equal batches together.
+
+    Args:
+        model: One rank's part of a model.
+        sets_aside: Whether several ranks make sure, by a message more a batch, that each of them
+            has the memory for it. Where forwards are timed they don't.
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, *, sets_aside: bool = True) -> None:
         self._model = model
+        self._sets_aside = sets_aside and model.tp.size > 1
         self._cache: KeyValueCache | None = None
         self._prefix: tuple[Tokens, ...] = ()
 
@@ -126,7 +132,7 @@ class BatchScorer:
     def _score(self, batch: Batch) -> dict[int, LogLikelihood]:
         model, rows = self._model, packed(batch.rows)
         device = model.embed_tokens.weight.device
-        if model.tp.size > 1:
+        if self._sets_aside:
             # One rank that ran out of memory amid a forward would leave others in a collective.
             together(model.tp, device, lambda: _set_aside(model, rows, batch.prefix))
         memory = model.packed_rows(rows.layout, self._after(batch.prefix))

@@ -11,7 +11,7 @@ from report_records import build
 from ladder_eval.errors import RecordError
 from ladder_eval.results import index
 from ladder_eval.results.index import INDEX_NAME, Table, read_runs
-from ladder_eval.results.records import to_json
+from ladder_eval.results.records import SCHEMA_VERSION, to_json
 
 READ = []
 
@@ -144,7 +144,7 @@ def test_a_run_that_cannot_be_read_is_named_until_it_can(runs):
     text = file.read_text()
     for broken, why in (
         (text[:90], "isn't valid JSON"),
-        (text.replace('on": 5', 'on": 3'), "version 3"),
+        (text.replace(f'on": {SCHEMA_VERSION}', 'on": 3'), "version 3"),
     ):
         file.write_text(broken)
         for _ in range(2):
