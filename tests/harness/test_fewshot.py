@@ -15,6 +15,7 @@ from lm_eval.tasks._yaml_loader import load_yaml
 
 from ladder_eval.errors import DataError
 from ladder_eval.harness.catalogue import DataSources
+from ladder_eval.harness.data.resources import PUNKT_TAB, at_hand
 from ladder_eval.harness.evaluation import estimate_tokens, prepare, run_suite
 from ladder_eval.harness.fewshot import PerDocumentSampler, shuffled
 from ladder_eval.harness.samples import prompt_hash
@@ -204,6 +205,8 @@ def stock(file, shots, folder, place, limit):
 def test_stock_prompts_are_lm_evals_own(suite, name, file, place, limit, folder):
     if name == "ifeval":
         pytest.importorskip("immutabledict")
+        if at_hand(PUNKT_TAB, DataSources(notify=print)) is None:
+            pytest.skip("nltk's punkt_tab isn't here; `ladder-eval data fetch` gets it")
     task = prepared(suite, name, folder, limit=limit, fewshot="stock")
     part = f"{name}_anatomy" if "mmlu" in name else name
     estimate_tokens([task])  # which takes from the sequence
