@@ -7,7 +7,7 @@ from ladder_eval.report.block import NOTHING, Block
 from ladder_eval.report.comparisons import comparison_blocks
 from ladder_eval.report.words import bounds, conditions_of, figure, points
 from ladder_eval.results.claims import LEVEL, POWER, TaskClaim
-from ladder_eval.results.compared import Compared
+from ladder_eval.results.compared import Compared, Control
 from ladder_eval.results.endpoint import Endpoint
 from ladder_eval.results.gate import SpeedAxis
 from ladder_eval.results.looks import Looking
@@ -84,15 +84,18 @@ def _accuracy(compared: Compared, found: Endpoint) -> str:
 
 def control_lines(compared: Compared) -> Iterator[str]:
     """The baseline against itself, if such a run was given."""
-    control = compared.control
-    if control is None:
-        return
+    if compared.control is not None:
+        yield control_sentence(compared.baseline, compared.control)
+
+
+def control_sentence(name: str, control: Control) -> str:
+    """What changed though nothing should."""
     found = control.endpoint
     mean = (
         f", {points(found.difference)} {_two_sided(found.interval, found.level)}" if found else ""
     )
-    yield (
-        f"A/A control, {compared.baseline} against itself ({control.conditions}): "
+    return (
+        f"A/A control, {name} against itself ({control.conditions}): "
         f"changed documents: {control.changed}{mean}."
     )
 

@@ -22,7 +22,7 @@ from ladder_eval.results.pairing import Pair, compare, pair
 from ladder_eval.results.records import POOLED, Comparison, ModelRecord, TaskRecord
 from ladder_eval.results.sides import Side
 
-__all__ = ["Compared", "Control", "compare_runs"]
+__all__ = ["Compared", "Control", "compare_runs", "controlled", "run_otherwise"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ def compare_runs(
     """
     _require_two(candidate, baseline)
     pairs, names = pair(candidate.samples, baseline.samples), average_tasks(candidate.result)
-    checked = _controlled(control, baseline, margin) if control else None
+    checked = controlled(control, baseline, margin) if control else None
     found, look = _look(candidate, baseline, pairs, names, margin, last=last)
     everything, changed = compare(candidate.name, baseline.name, pairs), flips(pairs)
     return Compared(
@@ -182,14 +182,25 @@ def _sizes(tasks: Sequence[TaskRecord]) -> dict[str, Size]:
     }
 
 
-def _controlled(control: Side, baseline: Side, margin: float) -> Control:
+def controlled(control: Side, baseline: Side, margin: float = 0.01) -> Control:
+    """A model against itself, run otherwise.
+
+    Args:
+        control: The model once more.
+        baseline: The model.
+        margin: As of `compare_runs`.
+
+    Raises:
+        UsageError: If it isn't the same model in the same dtype, or was run alike.
+        PairingError: If the two were not asked the same.
+    """
     theirs, own = baseline.model, control.model
     if own.fingerprint != theirs.fingerprint or own.dtype != theirs.dtype:
         raise UsageError(
             f"{own.name} ({own.dtype}) of {control.folder} is no control of {theirs.name} "
             f"({theirs.dtype}): give the same model and dtype, at another batch size or tp_size."
         )
-    conditions = _conditions(own, theirs)
+    conditions = run_otherwise(own, theirs)
     if not conditions:
         raise UsageError(
             f"{control.folder} ran {own.name} as {baseline.folder} did, so that it controls "
@@ -205,7 +216,7 @@ def _controlled(control: Side, baseline: Side, margin: float) -> Control:
     )
 
 
-def _conditions(model: ModelRecord, other: ModelRecord) -> str:
+def run_otherwise(model: ModelRecord, other: ModelRecord) -> str:
     """How a model was run, as far as another wasn't."""
     names = ("batch_size", "tp_size", "tp_backend", "device")
     differing = [name for name in names if getattr(model, name) != getattr(other, name)]
@@ -218,7 +229,7 @@ def _notes(candidate: Side, baseline: Side) -> tuple[str, ...]:
     own, theirs = candidate.model, baseline.model
     if own.dtype != theirs.dtype:
         found.append(f"{own.name} was run in {own.dtype}, {theirs.name} in {theirs.dtype}.")
-    if conditions := _conditions(own, theirs):
+    if conditions := run_otherwise(own, theirs):
         found.append(f"{own.name} was run at {conditions} as {theirs.name}.")
     versions, others = candidate.result.provenance.versions, baseline.result.provenance.versions
     if changed := [name for name in versions if versions[name] != others.get(name)]:

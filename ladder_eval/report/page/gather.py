@@ -11,6 +11,7 @@ from ladder_eval.report.judged import judged_blocks
 from ladder_eval.report.load import brief_load_block, load_block, replay_block
 from ladder_eval.report.page.cautions import cautions
 from ladder_eval.report.page.content import Explorer, Facts, Figure, Page, Run, Section, Verdict
+from ladder_eval.report.page.controls import BaselineControl, controls
 from ladder_eval.report.page.glance import glance
 from ladder_eval.report.page.headline import choices, headline
 from ladder_eval.report.page.verdicts import verdicts
@@ -44,7 +45,7 @@ def gather(
         figures: Plots of the first MOST_PLOTTED of them, by the anchor of their section.
         explorer: Documents of them.
     """
-    found = verdicts(runs)
+    found, checked = verdicts(runs), controls(runs)
     return Page(
         title=_title(runs),
         subtitle=_subtitle(runs),
@@ -53,10 +54,10 @@ def gather(
         glance=glance(found),
         choices=choices(runs),
         conditions=_shared(found),
-        warnings=_warnings(runs),
+        warnings=(*_warnings(runs), *_out_of_bounds(checked)),
         sections=tuple(
             _plotted(each, len(runs))
-            for each in _sections(runs, figures or {})
+            for each in _sections(runs, figures or {}, checked)
             if not _is_empty(each)
         ),
         explorer=explorer,
@@ -97,6 +98,15 @@ def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
+def _out_of_bounds(checked: Sequence[BaselineControl]) -> Iterator[str]:
+    for each in checked:
+        if each.is_out_of_bounds:
+            yield (
+                f"A/A out of bounds: {each.sentence} Something beside the residual changes answers "
+                f"of {each.run_id}."
+            )
+
+
 def _is_empty(section: Section) -> bool:
     parts = (section.sentences, section.figures, section.blocks, section.facts, section.folded)
     return not any(parts)
@@ -110,11 +120,16 @@ def _plotted(section: Section, runs: int) -> Section:
     return replace(section, sentences=(*section.sentences, text))
 
 
-def _sections(runs: Sequence[Run], figures: Mapping[str, Sequence[Figure]]) -> Iterator[Section]:
+def _sections(
+    runs: Sequence[Run],
+    figures: Mapping[str, Sequence[Figure]],
+    checked: Sequence[BaselineControl],
+) -> Iterator[Section]:
     yield _tradeoff(runs, figures.get("tradeoff", ()))
     yield Section(
         anchor="accuracy",
         title="Accuracy",
+        sentences=tuple(each.sentence for each in checked),
         figures=tuple(figures.get("accuracy", ())),
         blocks=_of(runs, _accuracy),
     )
