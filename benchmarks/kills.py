@@ -1,6 +1,6 @@
 """Kills random processes of a run at random moments, goes on, and compares with a run left alone.
 
-    nice python benchmarks/kills.py --kills 50 --out kills -- --tasks arc_easy,piqa --tp 2 --no-tp-check
+    python benchmarks/kills.py --kills 50 --out kills -- --tasks arc_easy,piqa --tp 2 --no-tp-check
 
 What stands after `--` are options of `ladder-eval run`. One run is left alone first. Then runs are
 begun, a process of each is killed by SIGKILL at a moment drawn from the time that the first one
