@@ -54,6 +54,8 @@ class Watch:
         self._on_end = on_end
         self._stopped = threading.Event()
         self._lock = threading.Lock()
+        # The first beat comes before anything else: who has never beaten isn't missed.
+        store.set(_beat_key(rank), "0")
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
         self._thread.start()
 
