@@ -62,7 +62,7 @@ class NoTokenizer:
 class Silent:
     """Nobody is told how far the computing has come."""
 
-    def start(self, tokens: int) -> None:
+    def start(self, tokens: int, share: float) -> None:
         """As `Progress.start`."""
 
     def advance(self, tokens: int) -> None:

@@ -90,21 +90,21 @@ class ScoringBar:
         self._progress = progress
         self._model = model
         self._bar: TaskID | None = None
+        self._whole, self._parts = 0, 0  # tokens of what has come, in one piece and in parts
 
-    def start(self, tokens: int) -> None:
-        """This many more tokens are going to be scored."""
+    def start(self, tokens: int, share: float) -> None:
+        """So many more tokens are going to be scored: a share of all, the rest thought alike."""
         if self._bar is None:
-            self._bar = self._progress.add_task(self._model, total=tokens)
-        else:
-            self._progress.update(self._bar, total=self._total(self._bar) + tokens)
+            self._bar = self._progress.add_task(self._model, total=0)
+        self._parts += tokens
+        self._progress.update(self._bar, total=self._whole + self._parts / share)
+        if share == 1:
+            self._whole, self._parts = self._whole + self._parts, 0
 
     def advance(self, tokens: int) -> None:
         """This many more tokens are scored, and their answers are on disk."""
         if self._bar is not None:
             self._progress.advance(self._bar, tokens)
-
-    def _total(self, bar: TaskID) -> float:
-        return self._progress.tasks[self._progress.task_ids.index(bar)].total or 0
 
 
 class RoundsBar:

@@ -49,7 +49,7 @@ class Quiet:
     def judging(self):
         yield lambda total: lambda: None
 
-    def start(self, tokens):
+    def start(self, tokens, share):
         pass
 
     def advance(self, tokens):

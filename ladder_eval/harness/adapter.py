@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -27,11 +27,16 @@ from ladder_eval.harness.answers import (
     TextRequest,
 )
 from ladder_eval.harness.chat import ChatTemplate
+from ladder_eval.harness.encoding import Encoding, TextEncoder
 from ladder_eval.harness.stopping import TextEnd, settings_of
 from ladder_eval.results.requests import RequestLog, request_key
 
 # Requests that are repeated at another tp_size.
 SPOT_CHECKS = 32
+
+# Requests that are planned together, while the texts of the next as many are encoded: enough to
+# share what they begin with and to keep replicas busy.
+_PLANNED_TOGETHER = 4096
 
 # lm-eval's own default.
 DEFAULT_MAX_GEN_TOKS = 256
@@ -94,6 +99,8 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
             batches=batches,
         )
         self._spot_checks: dict[str, ScoringRequest] = {}
+        self._texts = TextEncoder(tokenizer)
+        self._share = 1.0
         self._adds_bos = self._starts_with_bos(tokenizer.encode("text"))
         self._found_bos = False
 
@@ -156,12 +163,13 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
     ) -> list[int]:
         """Token ids of a text, with BOS once: as the text begins with it, or the tokenizer adds."""
         if add_special_tokens is None:
-            bos = self.tokenizer.bos_token
-            has_bos = bool(bos) and string.startswith(bos)
-            self._found_bos |= has_bos
-            add_special_tokens = not has_bos
-        ids: list[int] = self.tokenizer.encode(string, add_special_tokens=add_special_tokens)
-        return ids
+            add_special_tokens = self._needs_special_tokens(string)
+            self._found_bos |= not add_special_tokens
+        return self._texts.ids(string, add_special_tokens=add_special_tokens)
+
+    def _needs_special_tokens(self, string: str) -> bool:
+        bos = self.tokenizer.bos_token
+        return not (bos and string.startswith(bos))
 
     def chat_template(self, chat_template: bool | str = False) -> str:
         """The tokenizer's chat template.
@@ -187,14 +195,30 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self, requests: list[Instance], disable_tqdm: bool = True
     ) -> list[tuple[float, bool]]:
         """Log-probability of each continuation given its context, and whether it is greedy."""
-        answers: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)
+        pieces = [
+            requests[at : at + _PLANNED_TOGETHER]
+            for at in range(0, len(requests), _PLANNED_TOGETHER)
+        ]
+        answers = list[tuple[float, bool]]()
+        for piece in self._texts.ahead(pieces, self._pairs):
+            self._share = (len(answers) + len(piece)) / len(requests)
+            answers += super().loglikelihood(piece, disable_tqdm=True)
         return answers
+
+    def _pairs(self, requests: Iterable[Instance]) -> Iterator[Encoding]:
+        """What lm-eval encodes of contexts and continuations, each where it splits them."""
+        for context, continuation in (request.args for request in requests):
+            for text in (context.rstrip(), context + continuation):
+                if text:
+                    yield text, bool(context) and self._needs_special_tokens(text)
 
     def loglikelihood_rolling(
         self, requests: list[Instance], disable_tqdm: bool = True
     ) -> list[float]:
         """Log-probability of each whole text, every token predicted once."""
-        windows = [self._windows(request.args[0]) for request in requests]
+        texts = [request.args[0] for request in requests]
+        self._texts.expect((text, False) for text in texts)
+        windows = [self._windows(text) for text in texts]
         answers = iter(self._answers([window for text in windows for window in text]))
         return [sum(next(answers)[0] for _ in text) for text in windows]
 
@@ -207,6 +231,8 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
             UsageError: if a task's `generation_kwargs` can't be used.
             ScoringError: if a prompt leaves no room for what is to be generated.
         """
+        prompts = [request.args[0] for request in requests]
+        self._texts.expect((each, self._needs_special_tokens(each)) for each in prompts)
         repeats: Counter[tuple[Any, ...]] = Counter()
         texts = [self._text_request(request.args, repeats) for request in requests]
         keys = [self._text_key(text) for text in texts]
@@ -288,7 +314,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         """Answers from the log, after those that it lacks have been scored and recorded."""
         keys = [self._book.key("loglikelihood", r.context, r.continuation) for r in requests]
         scored = self._book.complete(
-            dict(zip(keys, requests, strict=True)), Scoring(self._batch_size)
+            dict(zip(keys, requests, strict=True)), Scoring(self._batch_size), self._share
         )
         # Keys are hashes, so that the smallest of them are a sample.
         candidates = self._spot_checks | dict(scored)

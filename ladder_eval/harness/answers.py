@@ -50,8 +50,13 @@ class Engine(Protocol):
 class Progress(Protocol):
     """Who is told how far the computing has come."""
 
-    def start(self, tokens: int) -> None:
-        """So many more tokens are going to be computed, at most."""
+    def start(self, tokens: int, share: float) -> None:
+        """So many more tokens are going to be computed, at most.
+
+        Args:
+            tokens: How many.
+            share: How much is announced so far of what belongs together; 1 where it is all.
+        """
 
     def advance(self, tokens: int) -> None:
         """So many of them are done, and their answers are on disk."""
@@ -272,9 +277,14 @@ class AnswerBook:
         return self._log.get(key)
 
     def complete(
-        self, requests: Mapping[str, Request], kind: Kind[Request]
+        self, requests: Mapping[str, Request], kind: Kind[Request], share: float = 1.0
     ) -> Mapping[str, Request]:
         """Compute and record what the log lacks, and return these requests.
+
+        Args:
+            requests: The requests by key.
+            kind: What they are.
+            share: Where they come in parts, how much has come with this one; 1 with the last.
 
         Raises:
             CheckpointError: if the model doesn't know a token.
@@ -284,7 +294,7 @@ class AnswerBook:
         missing = {i for i, key in enumerate(keys) if not kind.is_sound(self._log.get(key))}
         self.tally.reused_requests += len(requests) - len(missing)
         if missing:
-            self._compute(keys, asked, missing, kind)
+            self._compute(keys, asked, missing, kind, share)
         return {keys[i]: asked[i] for i in sorted(missing)}
 
     def _compute(
@@ -293,11 +303,12 @@ class AnswerBook:
         requests: Sequence[Request],
         missing: Set[int],
         kind: Kind[Request],
+        share: float,
     ) -> None:
         self._require_known_tokens([max(kind.ids(requests[i])) for i in missing])
         engine, clock = self._loaded(), time.perf_counter()
         work = kind.work(engine, requests, missing)
-        self._progress.start(work.cost)
+        self._progress.start(work.cost, share)
         try:
             for done in work.computed:
                 if self._batches is not None:

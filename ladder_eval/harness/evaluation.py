@@ -8,7 +8,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from lm_eval.api.group import Group
 from lm_eval.api.model import LM
 from lm_eval.config.group import GroupConfig
 from lm_eval.evaluator import evaluate
+from lm_eval.utils import env as templates
 
 from ladder_eval.errors import DataError
 from ladder_eval.harness.adapter import DEFAULT_MAX_GEN_TOKS
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _PROBED_DOCUMENTS = 5
 # Settings of a task that name columns.
 _TEMPLATES = ("doc_to_text", "doc_to_choice", "doc_to_target")
+# Compiled templates that are kept: more than the settings of any suite's tasks.
+_TEMPLATES_KEPT = 1024
 # A rule of thumb for English text, good enough to say how long a run takes.
 _CHARACTERS_PER_TOKEN = 4
 
@@ -84,6 +87,7 @@ def prepare(
         DataError: if data is missing, in one message that lists all of it.
     """
     quieten()
+    compile_templates_once()
     parts = [part for task in suite.tasks for part in task.parts]
     data = load({split for part in parts for split in part.splits}, sources)
     return [_prepare(task, data, limit, seed, fewshot) for task in suite.tasks]
@@ -203,6 +207,15 @@ def quieten() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     lm_eval.api.task.tqdm = partial(lm_eval.api.task.tqdm, disable=True)
+
+
+def compile_templates_once() -> None:
+    """Keep lm-eval's compiled templates: it compiles one each time that it renders a document.
+
+    That takes most of the time in which requests are built, and more than a fast model's answers.
+    """
+    if not hasattr(templates.from_string, "cache_info"):
+        templates.from_string = lru_cache(_TEMPLATES_KEPT)(templates.from_string)
 
 
 def _prepare(

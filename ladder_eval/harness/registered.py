@@ -244,7 +244,7 @@ class _Bar:
         self._name = name
         self._bar: Any = None
 
-    def start(self, tokens: int) -> None:
+    def start(self, tokens: int, share: float) -> None:
         """As `Progress.start`."""
         self._bar = tqdm(total=tokens, desc=self._name, unit=" tokens", unit_scale=True)
 

@@ -22,7 +22,7 @@ class Steps:
     def __init__(self):
         self.started, self.advanced = [], []
 
-    def start(self, tokens):
+    def start(self, tokens, share):
         self.started.append(tokens)
 
     def advance(self, tokens):

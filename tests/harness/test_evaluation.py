@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lm_eval.utils import apply_template
+from lm_eval.utils import env as templates
 
 from ladder_eval.errors import DataError, RecordError
 from ladder_eval.harness import samples
 from ladder_eval.harness.catalogue import DataSources
 from ladder_eval.harness.evaluation import (
     choose,
+    compile_templates_once,
     estimate_tokens,
     prepare,
     run_suite,
@@ -320,3 +323,12 @@ def test_more_rows_than_there_are_is_a_sentence(tiny_data, tmp_path):
     sources = altered(tmp_path, tiny_data, place, lambda rows: rows.extend(rows[:1] * 570))
     with pytest.raises(DataError, match="more than the 570 that there are"):
         prepare(suite_of(["arc_easy"]), limit=1, seed=0, sources=sources)
+
+
+def test_a_template_is_compiled_once():
+    compile_templates_once()
+    compile_templates_once()
+    template = "{{question}} {{answer}}"
+    assert templates.from_string(template) is templates.from_string(template)
+    assert apply_template(template, {"question": "Rain?", "answer": "yes"}) == "Rain? yes"
+    assert apply_template(template, {"question": "Rain?", "answer": "no"}) == "Rain? no"
