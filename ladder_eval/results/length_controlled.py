@@ -18,8 +18,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold
 
 from ladder_eval.results.win_rates import Rate, probabilities
 
@@ -196,6 +194,8 @@ def _regression(
     scikit-learn wants classes: each row stands once as class 1 with the weight of its probability,
     and once as class 0 with that of the rest.
     """
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - slow, for this alone
+
     kept = weights > 0
     x, p, w = features[kept], targets[kept], weights[kept]
     model = LogisticRegression(
@@ -212,6 +212,8 @@ def _chosen_penalty(samples: _Samples) -> float:
     The loss is flat beyond some C, so that the choice depends on how the solver is seeded: as
     scikit-learn's LogisticRegressionCV does it, once a fold.
     """
+    from sklearn.model_selection import GroupKFold  # noqa: PLC0415 - as in _regression
+
     x = _features(samples, np.ones(len(samples.targets)))
     p, w = samples.targets, samples.weights
     rows = np.arange(len(p))
