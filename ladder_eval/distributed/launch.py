@@ -21,6 +21,7 @@ import torch.distributed as dist
 
 from ladder_eval.distributed import sealing
 from ladder_eval.distributed.children import await_end, ended, kill, killed
+from ladder_eval.distributed.mailbox import Mailbox
 from ladder_eval.distributed.tensor_parallel import ALONE, TensorParallel
 from ladder_eval.distributed.threads import threads_of_one_in
 from ladder_eval.distributed.watch import GRACE_SECONDS, Watch
@@ -101,6 +102,7 @@ class Team:
     replicas: int = 1
     _control: dist.ProcessGroup | None = None
     _watch: Watch | None = None
+    _mailbox: Mailbox | None = None
     _children: Sequence[subprocess.Popen[bytes]] = ()
     _secret: str = ""
 
@@ -133,6 +135,22 @@ class Team:
             return [value]
         return sealing.gather(value, self._secret, self._control)
 
+    def post(self, message: object) -> None:
+        """Leave a message for rank 0, which reads it when it likes."""
+        if self._mailbox is not None:
+            self._mailbox.post(message)
+
+    def posted(self, rank: int) -> Iterator[Any]:
+        """Rank 0: what another rank has posted since this was last asked.
+
+        Raises:
+            WorkerError: if a rank has died.
+        """
+        if message := self._cause() or ended(self._children):
+            raise WorkerError(message)
+        if self._mailbox is not None:
+            yield from self._mailbox.new(rank)
+
     def fail(self, error: BaseException) -> None:
         """Tell all ranks why this one can't go on."""
         if self._watch is not None:
@@ -143,10 +161,14 @@ class Team:
         # Less than the grace that the watch gives before it ends the process without this answer.
         deadline = time.monotonic() + GRACE_SECONDS / 2
         while self._watch is not None and time.monotonic() < deadline:
-            if message := killed(self._children) or self._watch.failure():
+            if message := self._cause():
                 return message
             time.sleep(0.05)
         return ended(self._children)
+
+    def _cause(self) -> str | None:
+        """What a rank is known to have died of."""
+        return killed(self._children) or (self._watch.failure() if self._watch else None)
 
 
 def _is_broken_connection(error: BaseException) -> bool:
@@ -284,6 +306,7 @@ def _joined(
                 replicas=replicas,
                 _control=control,
                 _watch=watch,
+                _mailbox=Mailbox(store.clone(), place.rank, secret),  # type: ignore[attr-defined]
                 _children=children,
                 _secret=secret,
             )

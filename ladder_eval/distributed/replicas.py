@@ -1,45 +1,90 @@
-"""What each replica of a tensor-parallel group computes, and which of it at the same time."""
+"""What each replica of a tensor-parallel group computes, and how rank 0 learns what it finds."""
 
+import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import TypeVar
 
-# What a replica does before all wait for each other, in the costliest pieces of work: several, so
-# that all have about the same to do, and few, since only then does rank 0 have the answers.
-_PIECES_A_STEP: Final = 4
+from ladder_eval.distributed.launch import Team
+
+_T = TypeVar("_T")
+
+# How often rank 0, when it is done, looks whether others have found something.
+_LOOK_SECONDS = 0.01
 
 
-def steps(costs: Sequence[int], replicas: int) -> Iterator[tuple[range, ...]]:
-    """Share a sequence of work among replicas, in steps that cost each of them about the same.
+def stretches(costs: Sequence[int], count: int) -> list[range]:
+    """Share a sequence of work among replicas: places of pieces, about equal in cost, for each.
 
-    A replica has one contiguous stretch of it, since neighbours may have something in common that
-    is then computed once.
+    Each has one contiguous stretch, since neighbours may have something in common that is then
+    computed once. A cut is where the sum of the costs before it is closest to that of so many
+    equal stretches.
 
     Args:
         costs: What each piece of work costs, in any unit.
-        replicas: How many replicas there are; alone, one does a piece a step.
-
-    Returns:
-        For each replica the places of its pieces; some have none.
+        count: How many replicas there are; some may have none of it.
     """
-    places = range(len(costs))
-    if replicas == 1:
-        return ((range(place, place + 1),) for place in places)
-    of_step = replicas * _PIECES_A_STEP * max(costs, default=1)
-    own = stretches(costs, places, replicas)
-    return zip(*(stretches(costs, part, -(-sum(costs) // of_step)) for part in own), strict=True)
-
-
-def stretches(costs: Sequence[int], places: range, count: int) -> list[range]:
-    """Cut a part of a sequence of work into contiguous stretches of about equal cost.
-
-    Each cut is where the sum of the costs before it is closest to that of so many equal stretches.
-    """
-    before = list(accumulate((costs[place] for place in places), initial=0))
+    before = list(accumulate(costs, initial=0))
     cuts = [_closest(before, number * before[-1] / count) for number in range(1, count)]
-    ends = [places.start + cut for cut in (0, *cuts, len(places))]
-    return [range(start, stop) for start, stop in pairwise(ends)]
+    return [range(start, stop) for start, stop in pairwise((0, *cuts, len(costs)))]
+
+
+def post(team: Team, own: Iterable[object], met: tuple[type[Exception], ...]) -> None:
+    """First rank of another replica: compute the own share, and send each piece to rank 0.
+
+    Args:
+        team: The team.
+        own: Computes it piece by piece.
+        met: Errors after which the ranks go on; rank 0 gets them, too.
+    """
+    error = None
+    try:
+        for found in own:
+            team.post((False, found))
+    except met as caught:
+        error = caught
+    team.post((True, error))
+
+
+def collected(team: Team, own: Iterable[_T], met: tuple[type[Exception], ...]) -> Iterator[_T]:
+    """Rank 0: what all replicas find, the others' as soon as its own next piece is done.
+
+    All have ended when this does.
+
+    Args:
+        team: The team.
+        own: Computes rank 0's share piece by piece.
+        met: Errors after which the ranks go on.
+
+    Raises:
+        Exception: one of these errors, when all replicas have ended; the first replica's.
+        WorkerError: if a rank has died.
+    """
+    computing = list(range(team.tp.size, team.replicas * team.tp.size, team.tp.size))
+    errors: dict[int, Exception] = {}
+
+    def arrived() -> Iterator[_T]:
+        for rank in tuple(computing):
+            for is_over, found in team.posted(rank):
+                if not is_over:
+                    yield found
+                    continue
+                computing.remove(rank)
+                if found is not None:
+                    errors[rank] = found
+
+    try:
+        for found in own:
+            yield found
+            yield from arrived()
+    except met as error:
+        errors[team.rank] = error
+    while computing:
+        yield from arrived()
+        time.sleep(_LOOK_SECONDS)
+    if errors:
+        raise errors[min(errors)]
 
 
 def _closest(sums: Sequence[int], wanted: float) -> int:

@@ -11,15 +11,14 @@ from typing import Any
 import torch
 
 from ladder_eval.distributed.launch import Team
-from ladder_eval.distributed.replicas import steps
+from ladder_eval.distributed.replicas import stretches
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch, divided, row_tokens
 from ladder_eval.engine.budget import best_tokens, made_up_batch, remembered
 from ladder_eval.engine.generation import GenerationRequest, Stop
-from ladder_eval.engine.memory import OutOfMemoryError
-from ladder_eval.engine.ranks import Rank, Text
+from ladder_eval.engine.ranks import BatchTooLargeError, PlacedBatch, Rank, Text
 from ladder_eval.engine.scoring import LogLikelihood, TooLargeError
 from ladder_eval.engine.timing import Timing
 from ladder_eval.fetch import cache_folder
@@ -119,28 +118,31 @@ class Driver:
     def score(self, batches: Sequence[Batch]) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
         """Batches and their answers, as soon as they are there; replicas share the batches.
 
+        Nothing else can be asked for before the last answer is taken.
+
         Where a rank's memory doesn't suffice, a batch comes in parts, and so do those after it.
 
         Raises:
             NotFiniteError: if the model gives NaN or infinity.
             TooLargeError: if memory doesn't suffice for one row.
         """
-        for step in steps([batch.tokens for batch in batches], self.team.replicas):
-            yield from self._scored([[batches[place] for place in places] for places in step])
+        left = list(batches)
+        while left:
+            parts = list(chain(*(divided(batch, self._most_tokens) for batch in left)))
+            waiting, too_large = dict(enumerate(parts)), None
+            try:
+                for place, answers in self._everywhere("score", self._shares(parts)):
+                    yield waiting.pop(place), answers
+            except BatchTooLargeError as error:
+                too_large = parts[error.place]
+            if too_large is not None:
+                self._most_tokens = _half(too_large)
+            left = list(waiting.values())
 
-    def _scored(
-        self, shares: Sequence[Sequence[Batch]]
-    ) -> Iterator[tuple[Batch, dict[int, LogLikelihood]]]:
-        parts = [list(chain(*(divided(b, self._most_tokens) for b in each))) for each in shares]
-        try:
-            answers = self._everywhere("score", parts)
-        except OutOfMemoryError:
-            answers = None
-        if answers is None:  # outside of the handler, which would keep alive what there was
-            self._most_tokens = _half_of_largest(list(chain(*parts)))
-            yield from self._scored(parts)
-        else:
-            yield from zip(chain(*parts), answers, strict=True)
+    def _shares(self, batches: Sequence[Batch]) -> list[list[PlacedBatch]]:
+        placed = list(enumerate(batches))
+        places = stretches([batch.tokens for batch in batches], self.team.replicas)
+        return [placed[own.start : own.stop] for own in places]
 
     def batch_tokens(self) -> int:
         """Tokens that a batch should have with the loaded model; tried once on each machine."""
@@ -166,18 +168,17 @@ class Driver:
     ) -> Iterator[Text]:
         """As `Rank.generate`; nothing else can be asked for before the last text is taken.
 
-        Replicas share the prompts, and have their texts when all have finished those of a step.
+        Replicas share the prompts.
         """
         if self.team.replicas == 1:
             self.team.send(("generate", (requests,), {"batch_size": batch_size}))
             yield from self._own.generate(requests, stops, batch_size=batch_size)
             return
         prompts = list(zip(range(len(requests)), requests, stops, strict=True))
-        pieces = [prompts[at : at + batch_size] for at in range(0, len(prompts), batch_size)]
-        costs = [sum(len(r.prompt) + r.max_gen_toks for _, r, _ in piece) for piece in pieces]
-        for step in steps(costs, self.team.replicas):
-            shares = [list(chain(*pieces[part.start : part.stop])) for part in step]
-            yield from self._everywhere("generate_shares", shares, batch_size=batch_size)
+        costs = [len(request.prompt) + request.max_gen_toks for request in requests]
+        own = stretches(costs, self.team.replicas)
+        shares = [prompts[places.start : places.stop] for places in own]
+        yield from self._everywhere("generate_shares", shares, batch_size=batch_size)
 
     def peak_memory(self) -> list[int]:
         """As `Rank.peak_memory`."""
@@ -194,13 +195,12 @@ class Driver:
         return getattr(self._own, operation)(*arguments, **options)
 
 
-def _half_of_largest(batches: Sequence[Batch]) -> int:
-    """Half the tokens of the largest batch that can be divided.
+def _half(batch: Batch) -> int:
+    """Half the tokens of a batch that was too large.
 
     Raises:
-        TooLargeError: if there is none.
+        TooLargeError: if it has but one row.
     """
-    several = [row_tokens(batch) for batch in batches if len(batch.rows) > 1]
-    if not several:
-        raise TooLargeError(min(max(batches, key=row_tokens).requests))
-    return max(several) // 2
+    if len(batch.rows) == 1:
+        raise TooLargeError(min(batch.requests))
+    return row_tokens(batch) // 2

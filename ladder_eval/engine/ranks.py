@@ -5,8 +5,8 @@ arguments to the workers, then does the same itself, so that all take part in ev
 """
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar, cast
@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
 from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.replicas import collected, post
 from ladder_eval.distributed.symmetric_memory import SymmetricParallel
 from ladder_eval.distributed.virtual_link import VirtualLink
 from ladder_eval.distributed.wire import Wire
@@ -51,7 +52,29 @@ Prompt = tuple[int, GenerationRequest, Stop]
 Text = tuple[int, Generated]
 """What follows a prompt, after its index."""
 
+PlacedBatch = tuple[int, Batch]
+"""A batch after its place among others."""
+
+Scored = tuple[int, dict[int, LogLikelihood]]
+"""The answers to a batch, after its place."""
+
 _T = TypeVar("_T")
+
+
+class BatchTooLargeError(OutOfMemoryError):
+    """A batch takes more memory than there is.
+
+    Attributes:
+        place: Its place.
+    """
+
+    def __init__(self, place: int) -> None:
+        super().__init__(f"batch {place} takes more memory than there is")
+        self.place = place
+
+    def __reduce__(self) -> tuple[type["BatchTooLargeError"], tuple[int]]:
+        """What pickle makes it of again, on another rank."""
+        return type(self), (self.place,)
 
 
 MET_BY_ALL = (LadderEvalError, NotFiniteError, OutOfMemoryError)
@@ -103,21 +126,29 @@ class Rank:
         if self._team.device.type == "cuda":
             torch.cuda.empty_cache()  # or others would find it taken
 
-    def score(self, shares: Sequence[Sequence[Batch]]) -> list[dict[int, LogLikelihood]]:
+    def score(self, shares: Sequence[Sequence[PlacedBatch]]) -> Iterator[Scored]:
         """Score batches with the loaded model.
 
         Args:
-            shares: Those of each replica.
+            shares: Those of each replica, with their places.
 
-        Returns:
-            The answers to each batch, replica after replica.
+        Yields:
+            On rank 0 the places of batches and their answers, as they come.
 
         Raises:
-            NotFiniteError: on all ranks, if the model gives NaN or infinity.
-            OutOfMemoryError: on all ranks, if one hasn't enough memory for a batch.
+            NotFiniteError: on a replica's ranks and rank 0, if the model gives NaN or infinity.
+            BatchTooLargeError: on the same, if one of them hasn't enough memory for a batch.
         """
-        own, scorer = shares[self._team.replica], self._scorer("", self._loaded())
-        return self._of_all_replicas(lambda: [scorer.score(batch) for batch in own])
+        return self._of_all_replicas(self._scored(shares[self._team.replica]))
+
+    def _scored(self, own: Sequence[PlacedBatch]) -> Iterator[Scored]:
+        scorer = self._scorer("", self._loaded())
+        for place, batch in own:
+            try:
+                answers = scorer.score(batch)
+            except OutOfMemoryError:
+                raise BatchTooLargeError(place) from None
+            yield place, answers
 
     def kind(self) -> str:
         """What the pace of the loaded model depends on, in words."""
@@ -141,36 +172,35 @@ class Rank:
         The first rank alone knows the stops and the texts, and computes on when the next text is
         asked for; the others go along.
         """
-        texts = generate(self._loaded(), requests, stops, batch_size=batch_size)
-        return texts if self._team.tp.rank == 0 else iter(tuple(texts))
+        return generate(self._loaded(), requests, stops, batch_size=batch_size)
 
-    def generate_shares(self, shares: Sequence[Sequence[Prompt]], *, batch_size: int) -> list[Text]:
+    def generate_shares(
+        self, shares: Sequence[Sequence[Prompt]], *, batch_size: int
+    ) -> Iterator[Text]:
         """Continue prompts, of which each replica has its share.
 
         Args:
             shares: For each replica indexes, prompts, and what else ends their texts.
             batch_size: Texts that a replica writes at a time.
 
-        Returns:
-            Indexes and texts, on rank 0.
+        Yields:
+            Indexes and texts, on rank 0, as they come.
 
         Raises:
-            NotFiniteError: on all ranks, if the model gives NaN or infinity.
+            NotFiniteError: on a replica's ranks and rank 0, if the model gives NaN or infinity.
         """
-        own = shares[self._team.replica]
+        return self._of_all_replicas(self._written(shares[self._team.replica], batch_size))
 
-        def texts() -> list[Text]:
-            if not own:
-                return []
-            places, requests, stops = zip(*own, strict=True)
-            ends = stops if self._team.tp.rank == 0 else ()
-            try:
-                found = self.generate(requests, ends, batch_size=batch_size)
-                return [(places[index], text) for index, text in found]
-            except NotFiniteError as error:
-                raise NotFiniteError(places[error.request], error.value) from None
-
-        return self._of_all_replicas(texts)
+    def _written(self, own: Sequence[Prompt], batch_size: int) -> Iterator[Text]:
+        if not own:
+            return
+        places, requests, stops = zip(*own, strict=True)
+        ends = stops if self._team.tp.rank == 0 else ()
+        try:
+            for index, text in self.generate(requests, ends, batch_size=batch_size):
+                yield places[index], text
+        except NotFiniteError as error:
+            raise NotFiniteError(places[error.request], error.value) from None
 
     def arrange(
         self,
@@ -306,25 +336,16 @@ class Rank:
         own = None if before is None or now is None else now - before
         return total(self._team.gather((self._energy.gpu, own)))
 
-    def _of_all_replicas(self, compute: Callable[[], list[_T]]) -> list[_T]:
-        """What every replica has computed of its share, one after the other.
-
-        Raises:
-            LadderEvalError, NotFiniteError, OutOfMemoryError: on all ranks, if a replica has met
-                one; the first's.
-        """
-        if self._team.replicas == 1:
-            return compute()
-        found: list[_T] | LadderEvalError | NotFiniteError | OutOfMemoryError
-        try:
-            found = compute()
-        except MET_BY_ALL as error:
-            found = error
-        firsts = self._team.gather(found)[:: self._team.tp.size]
-        for each in firsts:
-            if isinstance(each, Exception):
-                raise each
-        return list(chain(*firsts))
+    def _of_all_replicas(self, own: Iterator[_T]) -> Iterator[_T]:
+        """On rank 0 what all replicas find; on the others only what is left to compute."""
+        team = self._team
+        if team.replicas == 1:
+            return own
+        if team.rank == 0:
+            return collected(team, own, MET_BY_ALL)
+        if team.tp.rank == 0:
+            post(team, own, MET_BY_ALL)
+        return own
 
     def _loaded(self) -> Transformer:
         if self._model is None:
@@ -342,7 +363,9 @@ def serve(team: Team) -> None:
     while (message := team.receive()) is not None:
         operation, arguments, options = message
         try:
-            getattr(own, operation)(*arguments, **options)
+            found = getattr(own, operation)(*arguments, **options)
+            if isinstance(found, Iterator):
+                deque(found, maxlen=0)  # compute all of it: rank 0 asks for one after the other
         except MET_BY_ALL:
             continue
 

@@ -1,14 +1,11 @@
 """Replicas of tensor-parallel groups, as real processes on Gloo: the answers of one process."""
 
 import json
-import math
 import os
-import pickle
 import random
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,10 +13,6 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoint import write_checkpoint
 
 import ladder_eval
-from ladder_eval.distributed.tensor_parallel import ALONE as ONE_RANK
-from ladder_eval.engine.ranks import Rank
-from ladder_eval.engine.scoring import NotFiniteError
-from ladder_eval.errors import ScoringError
 
 HERE = Path(__file__).parent
 ROOT = Path(ladder_eval.__file__).parents[1]
@@ -115,25 +108,6 @@ def test_the_ranks_of_a_replica_mirror_each_other_and_the_first_asks_the_stops(j
 @pytest.mark.parametrize("team", [ALONE, TOGETHER])
 def test_nan_in_any_replica_names_its_request(answered, team):
     assert answered[team][0]["broken"] == BAD_REQUEST
-
-
-@pytest.mark.parametrize("error", [ScoringError("too long"), NotFiniteError(7, math.inf)], ids=str)
-def test_what_one_replica_cannot_do_is_met_by_all(error):
-    """Else its ranks would wait for the next operation, and the others for its answers."""
-    sent = pickle.loads(pickle.dumps(error))  # as gathering does
-
-    def fail():
-        raise error
-
-    for compute, gathered in ((fail, [error, ["a"]]), (lambda: ["b"], [sent, ["b"]])):
-        team = SimpleNamespace(
-            tp=ONE_RANK,
-            replicas=2,
-            device=torch.device("cpu"),
-            gather=lambda _, found=gathered: found,
-        )
-        with pytest.raises(type(error), match=str(error)):
-            Rank(team)._of_all_replicas(compute)
 
 
 def test_every_replica_holds_the_whole_model(answered):
