@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ladder_eval.engine.batching import Batch, Branch, Row, ScoringRequest, Target, Tokens
+from ladder_eval.engine.beginnings import in_order
 
 # A row has a square mask: beyond this many tokens a prefix is better, if it pays at all.
 _ROW_TOKENS = 512
@@ -116,10 +116,10 @@ class _Tree:
     ) -> None:
         self._requests = requests
         self._limits = limits
-        order = _in_order(indexes, requests)
-        self._texts = [text for text, _ in order]
+        texts = _texts(indexes, requests)
+        order, self._common = in_order([text.ids for text in texts])
+        self._texts = [texts[index] for index in order]
         self._lengths = np.array([len(text.ids) for text in self._texts])
-        self._common = _common_lengths([key for _, key in order])
         # What predicts a continuation's first token can't be left to the prefix.
         self._shareable = np.array(
             [min(len(requests[i].context) for i in text.requests) - 1 for text in self._texts]
@@ -203,30 +203,12 @@ class _Tree:
             yield Target(request, column, token)
 
 
-def _in_order(
-    indexes: Sequence[int], requests: Sequence[ScoringRequest]
-) -> list[tuple[_Text, NDArray[np.uint32]]]:
-    """Texts in lexicographic order, each once, and their token ids as arrays."""
-    found: dict[bytes, list[int]] = {}
+def _texts(indexes: Sequence[int], requests: Sequence[ScoringRequest]) -> list[_Text]:
+    """What is read for requests, each text once."""
+    found: dict[Tokens, list[int]] = {}
     for index in indexes:
-        # Bytes in this order are compared as the numbers are, and much faster.
-        key = np.array(requests[index].read, dtype=">u4").tobytes()
-        found.setdefault(key, []).append(index)
-    return [
-        (_Text(requests[indexes[0]].read, tuple(indexes)), np.frombuffer(key, dtype=">u4"))
-        for key, indexes in sorted(found.items())
-    ]
-
-
-def _common_lengths(keys: Sequence[NDArray[np.uint32]]) -> NDArray[np.int64]:
-    """How many tokens each text begins with that the one before has, too; 0 for the first."""
-    return np.array([0, *(_common_length(one, other) for one, other in pairwise(keys))])
-
-
-def _common_length(one: NDArray[np.uint32], other: NDArray[np.uint32]) -> int:
-    shorter = min(len(one), len(other))
-    differing = np.flatnonzero(one[:shorter] != other[:shorter])
-    return int(differing[0]) if len(differing) else shorter
+        found.setdefault(requests[index].read, []).append(index)
+    return [_Text(ids, tuple(asking)) for ids, asking in found.items()]
 
 
 def _batches(

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+
+import numpy as np
+
+from ladder_eval.engine.beginnings import in_order
 
 # A shorter beginning costs more calls, at every token of its prompts, than it spares reading.
 SHORTEST = 64
@@ -37,8 +40,9 @@ def groups(prompts: Sequence[tuple[int, ...]], shortest: int = SHORTEST) -> list
         prompts: Token ids of each.
         shortest: Tokens that a beginning needs.
     """
-    order = sorted(range(len(prompts)), key=lambda index: prompts[index])
-    common = [_common(prompts[a], prompts[b]) for a, b in pairwise(order)]
+    order, found = in_order(prompts)
+    # Each keeps a token of its own; where one prompt is all of a beginning, it comes first.
+    common = np.minimum(found[1:], [len(prompts[index]) - 1 for index in order[:-1]]).tolist()
     spans = {place: _Span(place, place, [Group((index,), 0)]) for place, index in enumerate(order)}
     for left in sorted(range(len(common)), key=lambda place: -common[place]):
         before, after = spans[left], spans[left + 1]
@@ -59,9 +63,3 @@ class _Span:
     first: int
     last: int
     parts: list[Group]
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Tokens with which both begin, less than either has."""
-    most = min(len(one), len(other)) - 1
-    return next((at for at in range(most) if one[at] != other[at]), most)
