@@ -44,14 +44,21 @@ class AttentionPart:
         weights = scores.sub_(largest).exp_()
         return cls(largest, weights.sum(-1, keepdim=True), weights @ values.float())
 
-    def unfolded(self, rows: int) -> "AttentionPart":
-        """Of one text's queries [1, kv_heads, rows · group, ...] those of rows."""
+    @classmethod
+    def of_all(cls, query: Tensor, keys: Tensor, values: Tensor) -> "AttentionPart":
+        """Of scaled queries to what all rows look at, [1, kv_heads, columns, ...].
+
+        It is read once, as if all rows' queries were one text's.
+        """
+        folded = query.transpose(0, 1).flatten(1, 2)[None]
+        part = cls.of(folded, keys, values, None)
 
         def unfold(x: Tensor) -> Tensor:
-            parts: Tensor = x[0].unflatten(1, (rows, -1))
+            """[1, kv_heads, rows · group, ...] → [rows, kv_heads, group, ...]."""
+            parts: Tensor = x[0].unflatten(1, (len(query), -1))
             return parts.transpose(0, 1)
 
-        return AttentionPart(unfold(self.largest), unfold(self.total), unfold(self.weighted))
+        return cls(unfold(part.largest), unfold(part.total), unfold(part.weighted))
 
     def add(self, other: "AttentionPart", rows: Tensor | slice) -> None:
         """Add another part of some rows."""

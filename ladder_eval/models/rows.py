@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ladder_eval.models.attention import attend
+from ladder_eval.models.attention import attend, attend_in_groups
 from ladder_eval.models.cache import KeyValueCache, LayerCache
 
 
@@ -96,9 +96,6 @@ def _attend_after(
 ) -> Tensor:
     """Attention of rows to a prefix and themselves.
 
-    The query heads of a group are given as queries of one head: otherwise torch would copy all
-    keys and values, the prefix's too, for each of them.
-
     Args:
         prefix: Keys and values that every row may look at.
         query: [rows, heads/tp, width, head_dim].
@@ -109,9 +106,7 @@ def _attend_after(
     if prefix is not None:
         before = (filled.expand(len(key), -1, -1, -1) for filled in prefix.filled())
         key, value = (torch.cat(pair, dim=2) for pair in zip(before, (key, value), strict=True))
-    grouped = query.reshape(len(query), key.shape[1], -1, query.shape[3])
-    mixed = functional.scaled_dot_product_attention(grouped, key, value, attn_mask=bias)
-    return mixed.view_as(query)
+    return attend_in_groups(query, key, value, bias)
 
 
 def _bias(layout: RowLayout, prefix_len: int, groups: int, like: Tensor) -> Tensor | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ladder_eval.models.attention import attend
+from ladder_eval.models.attention import attend, in_groups
 from ladder_eval.models.attention_parts import AttentionPart
 from ladder_eval.models.cache import KeyValueCache
 
@@ -155,16 +155,12 @@ class SlotLayer:
     ) -> Tensor:
         """Attention of [rows, heads/tp, 1, head_dim] to own columns and to what precedes them.
 
-        A prefix is read once for all of its rows, as queries of one text.
+        A prefix is read once for all of its rows.
         """
-        kv_heads, width = keys.shape[1], keys.shape[3]
-        grouped = query.reshape(len(query), kv_heads, -1, width) * width**-0.5
+        grouped = in_groups(query, keys.shape[1]) * keys.shape[3] ** -0.5
         parts = AttentionPart.of(grouped, keys, values, singles.visible)
         for name, rows in singles.prefixes:
-            asking = grouped[rows]
-            folded = asking.transpose(0, 1).flatten(1, 2)[None]
-            before = AttentionPart.of(folded, *self.prefixes[name], None)
-            parts.add(before.unfolded(len(asking)), rows)
+            parts.add(AttentionPart.of_all(grouped[rows], *self.prefixes[name]), rows)
         return parts.mixed().to(query.dtype).reshape(query.shape)
 
 
