@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from ladder_eval.distributed.launch import alone
+from ladder_eval.distributed.team import alone
 from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.timing import forget_peak_memory
 from ladder_eval.harness.adapter import LadderLM

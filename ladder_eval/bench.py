@@ -13,9 +13,10 @@ import torch
 from ladder_eval.bench_options import DEFAULT_RATIO, GROUP, BenchOptions
 from ladder_eval.bench_plan import Part, Plan, plan, plan_of_grid, require_room
 from ladder_eval.distributed.emulated import one_of
-from ladder_eval.distributed.launch import Team, place_from_environment
+from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.shares import busiest_rank, shares
 from ladder_eval.distributed.symmetric_memory import why_unavailable
+from ladder_eval.distributed.team import Team
 from ladder_eval.engine.driver import Driver
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution, Stopwatch, execution_of

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 import torch
 
-from ladder_eval.distributed.launch import Team, alone, drive, join, place_from_environment
+from ladder_eval.distributed.launch import drive, join, place_from_environment
+from ladder_eval.distributed.team import Team, alone
 from ladder_eval.engine.ranks import serve
 from ladder_eval.errors import UsageError
 from ladder_eval.results import provenance

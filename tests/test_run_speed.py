@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import ladder_eval.asked
 import ladder_eval.run
 import ladder_eval.timing
-from ladder_eval.distributed.launch import alone
+from ladder_eval.distributed.team import alone
 from ladder_eval.distributed.virtual_link import why_unavailable
 from ladder_eval.engine import ranks
 from ladder_eval.errors import UsageError

@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.team import Team
 from ladder_eval.distributed.tensor_parallel import PendingReduce, TensorParallel
 from ladder_eval.distributed.threads import threads_of_one_in
 from ladder_eval.distributed.wire import Timetable, Wire

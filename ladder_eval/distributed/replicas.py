@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
-from ladder_eval.distributed.launch import Team
+from ladder_eval.distributed.team import Team
 
 _T = TypeVar("_T")
 

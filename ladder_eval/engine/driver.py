@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.replicas import stretches
+from ladder_eval.distributed.team import Team
 from ladder_eval.distributed.virtual_link import NAME as VIRTUAL
 from ladder_eval.distributed.virtual_link import LinkMemory
 from ladder_eval.distributed.wire import Wire

@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 
 from ladder_eval.distributed.emulated import EmulatedParallel
-from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.replicas import collected, post
 from ladder_eval.distributed.symmetric_memory import SymmetricParallel
+from ladder_eval.distributed.team import Team
 from ladder_eval.distributed.virtual_link import VirtualLink
 from ladder_eval.distributed.wire import Wire
 from ladder_eval.engine.batching import Batch

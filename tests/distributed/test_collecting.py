@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch.distributed as dist
 
-from ladder_eval.distributed.launch import Team
 from ladder_eval.distributed.mailbox import Mailbox
 from ladder_eval.distributed.replicas import collected, post
+from ladder_eval.distributed.team import Team
 from ladder_eval.distributed.tensor_parallel import TensorParallel
 from ladder_eval.engine.ranks import MET_BY_ALL, BatchTooLargeError
 from ladder_eval.engine.scoring import NotFiniteError

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from ladder_eval.distributed.launch import Place, alone, join, place_from_environment
+from ladder_eval.distributed.launch import Place, join, place_from_environment
+from ladder_eval.distributed.team import alone
 from ladder_eval.errors import UsageError
 
 NUMBERS = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from ladder_eval.distributed.launch import alone, drive
+from ladder_eval.distributed.launch import drive
+from ladder_eval.distributed.team import alone
 from ladder_eval.engine.batching import ScoringRequest
 from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.generation import GenerationRequest

@@ -5,7 +5,7 @@ import torch
 from thread_ranks import on_ranks
 from tiny_checkpoint import write_checkpoint
 
-from ladder_eval.distributed.launch import alone
+from ladder_eval.distributed.team import alone
 from ladder_eval.engine import scoring
 from ladder_eval.engine.batching import ScoringRequest, divided, row_tokens
 from ladder_eval.engine.driver import Driver
