@@ -8,7 +8,7 @@ from typing import Any
 
 from ladder_eval.bench_grids import grid_lists
 from ladder_eval.distributed.wire import Wire
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, flag
 from ladder_eval.options import DTYPES
 
 LINKS = ("virtual", "real")
@@ -98,10 +98,10 @@ class BenchOptions:
     def __post_init__(self) -> None:
         for name in ("tp", "batch_size", "prompt_len", "output_len"):
             if min(getattr(self, name), default=1) < 1:
-                raise UsageError(f"{_flag(name)} takes whole numbers from 1, such as 1,8.")
+                raise UsageError(f"{flag(name)} takes whole numbers from 1, such as 1,8.")
         for name in ("layers", "rounds", "requests"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise UsageError(f"{_flag(name)} {getattr(self, name)} must be 1 or more.")
+                raise UsageError(f"{flag(name)} {getattr(self, name)} must be 1 or more.")
         if self.max_minutes is not None and not 0 < self.max_minutes < math.inf:
             raise UsageError(f"--max-minutes {self.max_minutes} must be more than 0.")
         if self.dtype is not None and self.dtype not in DTYPES:
@@ -192,8 +192,4 @@ def _list(name: str, text: str, convert: Callable[[str], Any], wanted: str) -> t
     try:
         return tuple(dict.fromkeys(convert(part.strip()) for part in text.split(",")))
     except ValueError:
-        raise UsageError(f"{_flag(name)} takes {wanted} with commas, not {text!r}.") from None
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+        raise UsageError(f"{flag(name)} takes {wanted} with commas, not {text!r}.") from None

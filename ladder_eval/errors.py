@@ -10,6 +10,11 @@ def brief(said: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def flag(name: str) -> str:
+    """An option by its name in Python, as it stands on a command line: `--batch-size`."""
+    return f"--{name.replace('_', '-')}"
+
+
 class LadderEvalError(Exception):
     """Something that the user can put right; the message says how.
 

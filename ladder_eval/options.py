@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from ladder_eval.errors import UsageError, brief
+from ladder_eval.errors import UsageError, brief, flag
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.config_values import shown
 from ladder_eval.models.hub_id import Place, find_place
@@ -110,8 +110,7 @@ class RunOptions:
             raise UsageError("--model takes one or more different models.")
         for name in ("baseline", "baseline_checkpoint", "baseline_run"):
             if getattr(self, name) is not None and self.no_baseline:
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} and --no-baseline exclude each other; drop one.")
+                raise UsageError(f"{flag(name)} and --no-baseline exclude each other; drop one.")
         if self.checkpoint is not None and len(self.model) > 1:
             raise UsageError("--checkpoint is one model's; use --models-file for several.")
         if self.fewshot not in FEWSHOT:
@@ -123,7 +122,7 @@ class RunOptions:
         for name in ("limit", "batch_size", "tp", "dp", "prompt_len", "output_len"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UsageError(f"--{name.replace('_', '-')} {shown(value)} must be 1 or more.")
+                raise UsageError(f"{flag(name)} {shown(value)} must be 1 or more.")
         if self.dtype is not None and self.dtype not in DTYPES:
             raise UsageError(f"Unknown dtype {shown(self.dtype)}; known are {', '.join(DTYPES)}.")
         self._require_judge()
@@ -137,7 +136,7 @@ class RunOptions:
         for name in _EXISTING:
             place = getattr(self, name)
             if isinstance(place, Path) and not place.exists():
-                raise UsageError(f"{place} doesn't exist; correct --{name.replace('_', '-')}.")
+                raise UsageError(f"{place} doesn't exist; correct {flag(name)}.")
 
 
 def run_options(given: Mapping[str, Any], file: Path | None) -> RunOptions:
@@ -227,7 +226,7 @@ def _number(name: str, value: object) -> int:
     return value
 
 
-def _flag(name: str, value: object) -> bool:
+def _boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise _wrong(name, value, "true or false")
     return value
@@ -249,13 +248,13 @@ def _place(name: str, value: object) -> Place:
 
 
 def _wrong(name: str, value: object, wanted: str) -> UsageError:
-    return UsageError(f"--{name.replace('_', '-')} must be {wanted}, not {shown(value)}.")
+    return UsageError(f"{flag(name)} must be {wanted}, not {shown(value)}.")
 
 
 _CONVERT = {
     "model": _texts,
     "baseline": _text,
-    "no_baseline": _flag,
+    "no_baseline": _boolean,
     "checkpoint": _place,
     "baseline_checkpoint": _place,
     "baseline_run": _path,
@@ -265,12 +264,12 @@ _CONVERT = {
     "limit": _number,
     "seed": _number,
     "fewshot": _text,
-    "apply_chat_template": _flag,
-    "fewshot_as_multiturn": _flag,
+    "apply_chat_template": _boolean,
+    "fewshot_as_multiturn": _boolean,
     "system_instruction": _text,
     "think_end_token": _text,
-    "execute_code": _flag,
-    "unsafe_execution": _flag,
+    "execute_code": _boolean,
+    "unsafe_execution": _boolean,
     "judge_url": _text,
     "judge_model": _text,
     "batch_size": _number,
@@ -278,12 +277,12 @@ _CONVERT = {
     "device": _text,
     "tp": _number,
     "dp": _number,
-    "no_tp_check": _flag,
-    "no_speed": _flag,
+    "no_tp_check": _boolean,
+    "no_speed": _boolean,
     "prompt_len": _number,
     "output_len": _number,
     "model_dir": _path,
     "data_dir": _path,
-    "prefer_hub": _flag,
+    "prefer_hub": _boolean,
     "output_dir": _path,
 }

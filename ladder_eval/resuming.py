@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ladder_eval.errors import RecordError, UsageError
+from ladder_eval.errors import RecordError, UsageError, flag
 from ladder_eval.models.hub_id import HubId, find_place
 from ladder_eval.models.models_file import read_models_file
 from ladder_eval.models.registry import MODELS
@@ -113,7 +113,7 @@ def resumed(run: Path, given: Mapping[str, Any]) -> RunOptions:
     beside = {name: value for name, value in given.items() if value not in (None, [], ())}
     fixed = [name for name in beside if name not in (*_FREE, *_OWN)]
     if fixed:
-        flags = " and ".join(f"--{name.replace('_', '-')}" for name in fixed)
+        flags = " and ".join(flag(name) for name in fixed)
         raise UsageError(
             f"{flags} can't be given beside --resume: {run} is asked what it was; leave it out, or "
             "start a run of its own."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, flag
 from ladder_eval.options import DTYPES, FEWSHOT
 
 _ONE_OR_MORE = ("parts", "limit", "rounds", "batch_size", "hf_documents")
@@ -61,7 +61,7 @@ class ThroughputOptions:
         for name in _ONE_OR_MORE:
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UsageError(f"{_flag(name)} {value} must be 1 or more.")
+                raise UsageError(f"{flag(name)} {value} must be 1 or more.")
         if min(self.hf_batch_size) < 1:
             raise UsageError("--hf-batch-size takes whole numbers from 1, such as 1,8,32.")
         if self.fewshot not in FEWSHOT:
@@ -71,7 +71,7 @@ class ThroughputOptions:
         for name in _FOLDERS:
             folder = getattr(self, name)
             if folder is not None and not folder.exists():
-                raise UsageError(f"{folder} doesn't exist; correct {_flag(name)}.")
+                raise UsageError(f"{folder} doesn't exist; correct {flag(name)}.")
 
 
 def throughput_options(given: Mapping[str, Any]) -> ThroughputOptions:
@@ -96,9 +96,5 @@ def throughput_options(given: Mapping[str, Any]) -> ThroughputOptions:
 def _parts(name: str, text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if "" in found:
-        raise UsageError(f"{_flag(name)} takes a list with commas, not {text!r}.")
+        raise UsageError(f"{flag(name)} takes a list with commas, not {text!r}.")
     return found
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

@@ -19,7 +19,7 @@ from ladder_eval.commands.shared import (
     print_result,
     sentences,
 )
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, flag
 
 app = typer.Typer()
 
@@ -226,6 +226,5 @@ def _require_none(given: Mapping[str, object], command: str) -> None:
     lost = [name for name, value in given.items() if value is not None]
     if lost:
         raise UsageError(
-            f"--{lost[0].replace('_', '-')} stands before {command}; give options of "
-            f"`bench {command}` after it."
+            f"{flag(lost[0])} stands before {command}; give options of `bench {command}` after it."
         )

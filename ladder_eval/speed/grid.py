@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from ladder_eval.distributed.shares import shares
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, flag
 from ladder_eval.models.choice import with_residual
 from ladder_eval.models.config import ModelConfig
 from ladder_eval.results.speed_records import Workload
@@ -53,7 +53,7 @@ class Grid:
     def __post_init__(self) -> None:
         for name in ("tp", "batch_size", "prompt_len", "output_len"):
             if min(getattr(self, name)) < 1:
-                raise UsageError(f"--{name.replace('_', '-')} takes whole numbers from 1.")
+                raise UsageError(f"{flag(name)} takes whole numbers from 1.")
         for one in self.link:
             if one not in LINKS:
                 raise UsageError(f"Unknown link {one!r}; known are {', '.join(LINKS)}.")
@@ -134,5 +134,4 @@ def _list(name: str, text: str, convert: Callable[[str], Any]) -> Sequence[Any]:
     try:
         return tuple(dict.fromkeys(convert(part.strip()) for part in text.split(",")))
     except ValueError:
-        flag = name.replace("_", "-")
-        raise UsageError(f"--{flag} takes whole numbers with commas, not {text!r}.") from None
+        raise UsageError(f"{flag(name)} takes whole numbers with commas, not {text!r}.") from None

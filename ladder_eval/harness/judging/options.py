@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder_eval.errors import UsageError
+from ladder_eval.errors import UsageError, flag
 from ladder_eval.harness.judging.costs import Prices
 from ladder_eval.harness.judging.difficulties import LengthFiles, read_length_files
 from ladder_eval.harness.judging.prompts import OWN_PROMPT, JudgePrompt, read_prompt
@@ -161,7 +161,7 @@ def _judging(given: Given, lengths: LengthControl) -> Judging | RunJudging:
     if is_run and (given["reference"] or given["out"]):
         raise UsageError("a run has its own reference and folder; leave --reference and --out out.")
     needed = ("judge_url", "judge_model") if is_run else ("reference", "judge_url", "judge_model")
-    missing = [f"--{name.replace('_', '-')}" for name in needed if not given[name]]
+    missing = [flag(name) for name in needed if not given[name]]
     if missing:
         raise UsageError(f"judging outputs needs {', '.join(missing)}, too.")
     if lengths.by_row_number:
