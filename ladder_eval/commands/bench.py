@@ -9,6 +9,7 @@ import typer
 
 from ladder_eval.commands.shared import (
     AsJson,
+    AskedAs,
     DataDir,
     Device,
     Dtype,
@@ -16,6 +17,7 @@ from ladder_eval.commands.shared import (
     ModelDir,
     OutputDir,
     PreferHub,
+    Seed,
     print_result,
     sentences,
 )
@@ -154,10 +156,7 @@ def bench_throughput(
             help="Tasks, separated by commas, each timed by itself.", show_default="arc_easy"
         ),
     ] = None,
-    suite: Annotated[
-        str | None,
-        typer.Option(help="Ask as this suite does.", show_default="as the task's file says"),
-    ] = None,
+    suite: AskedAs = None,
     parts: Annotated[
         int | None,
         typer.Option(help="First parts of each task, such as MMLU's subjects.", show_default="all"),
@@ -169,10 +168,7 @@ def bench_throughput(
             show_default="all",
         ),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Seed of the choice of documents and examples.", show_default="0"),
-    ] = None,
+    seed: Seed = None,
     fewshot: FewShot = None,
     rounds: Annotated[
         int | None, typer.Option(help="Rounds of each task.", show_default="3")

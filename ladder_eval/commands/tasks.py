@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ladder_eval.commands.shared import (
+    AskedAs,
     ChatTemplate,
     DataDir,
     FewShot,
@@ -34,10 +35,7 @@ def tasks(ctx: typer.Context, data_dir: DataDir = None) -> None:
 @app.command("show")
 def tasks_show(
     name: Annotated[str, typer.Argument(help="Task.")],
-    suite: Annotated[
-        str | None,
-        typer.Option(help="Ask as this suite does.", show_default="as the task's file says"),
-    ] = None,
+    suite: AskedAs = None,
     doc: Annotated[
         int | None,
         typer.Option(help="The document's place.", show_default="the first that a run draws"),
