@@ -2,59 +2,23 @@
 
 import io
 
+import run_folders
 from rich.console import Console
+from run_folders import task
 
 from ladder_eval.results.pairing import Pair, compare
-from ladder_eval.results.records import ModelRecord, Provenance, RunResult, Score, TaskRecord
+from ladder_eval.results.records import Provenance, RunResult, Score
 from ladder_eval.results.statistics import exact_binomial_interval
 
 
 def model(name, residual, ladder_layers):
-    return ModelRecord(
-        name=name,
+    return run_folders.model(
+        name,
         residual=residual,
         ladder_layers=ladder_layers,
-        num_hidden_layers=16,
-        parameters=1_000_000,
-        weights="org/weights",
-        weights_sha256="0123456789abcdef",
-        tokenizer_sha256="t",
-        fingerprint=f"fingerprint of {name}",
         adaptation="converted without retraining",
-        dtype="float32",
-        device="cpu",
-        tp_size=1,
-        tp_backend="none",
-        heads_per_rank=(9,),
-        kv_heads_per_rank=(3,),
-        weight_bytes_per_rank=(4_000_000,),
-        tp_check=None,
-        batch_size=8,
-        bos="added once",
-        prompts="as plain text",
-        cut_texts=0,
         truncated_requests=2,
-        scored_requests=160,
         reused_requests=5,
-        scored_tokens=9000,
-        scoring_seconds=12.5,
-    )
-
-
-def task(name, metric, documents, whole):
-    return TaskRecord(
-        task=name,
-        dataset=f"hub/{name}",
-        split="test",
-        metric=metric,
-        num_fewshot=0,
-        version="1",
-        documents=documents,
-        documents_in_split=whole,
-        official_documents=whole,
-        source="hub",
-        data_sha256="d" * 64,
-        prompts_sha256="p" * 64,
     )
 
 

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from report_records import printed, task
+from report_records import printed
+from run_folders import task
 
 from ladder_eval.report.leaderboard import leaderboard
 from ladder_eval.report.scores import all_scores, average_blocks
