@@ -4,7 +4,6 @@ It goes through the store: a collective would make each of them wait for the oth
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from torch.distributed import Store
@@ -29,22 +28,23 @@ class Mailbox:
         self._read: Counter[int] = Counter()
 
     def post(self, message: object) -> None:
-        """Leave a message for rank 0."""
+        """Leave a message for rank 0, of at most 8 MiB: the store takes no more."""
         sealed = sealing.seal(message, self._secret)
-        self._store.set(_key(self._rank, self._sent), sealed.hex())
+        self._store.set(_key(self._rank, self._sent), sealed)  # type: ignore[arg-type]
         self._sent += 1
 
-    def new(self, rank: int) -> Iterator[Any]:
+    def new(self, rank: int) -> list[Any]:
         """Rank 0: what a rank has posted since this was last asked, in that order.
 
         Raises:
             WorkerError: if a message isn't sealed with the secret.
         """
+        found = list[Any]()
         while self._store.check([key := _key(rank, self._read[rank])]):
-            sealed = bytes.fromhex(self._store.get(key).decode())
+            found.append(sealing.unseal(self._store.get(key), self._secret))
             self._store.delete_key(key)
             self._read[rank] += 1
-            yield sealing.unseal(sealed, self._secret)
+        return found
 
 
 def _key(rank: int, number: int) -> str:

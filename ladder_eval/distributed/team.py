@@ -82,16 +82,16 @@ class Team:
         if self._mailbox is not None:
             self._mailbox.post(message)
 
-    def posted(self, rank: int) -> Iterator[Any]:
+    def posted(self, rank: int) -> list[Any]:
         """Rank 0: what another rank has posted since this was last asked.
 
         Raises:
-            WorkerError: if a rank has died.
+            WorkerError: if that is nothing, and a rank has died, so that nothing may ever come.
         """
-        if message := self._cause() or ended(self._children):
+        found = [] if self._mailbox is None else self._mailbox.new(rank)
+        if not found and (message := self._cause() or ended(self._children)):
             raise WorkerError(message)
-        if self._mailbox is not None:
-            yield from self._mailbox.new(rank)
+        return found
 
     def fail(self, error: BaseException) -> None:
         """Tell all ranks why this one can't go on."""
