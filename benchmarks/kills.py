@@ -1,6 +1,6 @@
 """Kills random processes of a run at random moments, goes on, and compares with a run left alone.
 
-    python benchmarks/kills.py --kills 50 --out kills -- --tasks arc_easy,piqa --tp 2 --no-tp-check
+    python benchmarks/kills.py --kills 50 --out kills -- --tasks arc_easy,gsm8k_cot --tp 2
 
 What stands after `--` are options of `ladder-eval run`. One run is left alone first. Then runs are
 begun, a process of each is killed by SIGKILL at a moment drawn from the time that the first one
@@ -8,14 +8,13 @@ took, and the run is gone on with, by the same command and by `--resume` in turn
 itself; then another is begun, until there have been enough kills. Each that ends has to have the
 same scores, comparisons, samples and answers as the one left alone, to the last bit.
 
-To count what was computed more than once, each batch that is scored and each text that is written
-is noted in a file as its computing begins, before its answers can be on disk. At most one begun
-batch may be lost to a kill, and of texts those that are written at a time. Prints JSON.
-Needs Linux.
+To count what was computed more than once, each rank notes each batch that it scores and each text
+that it writes in a file as the computing begins, before the answers can be on disk; those of each
+replica's first rank are counted. At most one begun batch may be lost to a kill, and of texts those
+that are written at a time; of replicas, as many of each. Prints JSON. Needs Linux.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -36,6 +35,8 @@ from ladder_eval.results.requests import read_answers
 HELPER = "helper"
 _BEGUN = "LADDER_EVAL_BEGUN"
 _BATCH, _TEXT = "batch", "text"
+# What a worker's command has in it: this module, as `noting` lets it be started.
+_WORKER = b"-m\0kills\0"
 # One failure ends all within 15 seconds; a busy machine gets twice that.
 _END_SECONDS = 30.0
 
@@ -71,6 +72,7 @@ class Run:
         kills: The kills that it survived.
         equal: Whether scores, comparisons, tasks, samples and answers are those of the one left
             alone.
+        differing: Answers that aren't.
         batches_again: Batches that began to be scored more often than in the one left alone.
         texts_again: The same of texts that are written.
         answered_twice: Answers that were on disk and were computed once more.
@@ -78,6 +80,7 @@ class Run:
 
     kills: tuple[Kill, ...]
     equal: bool
+    differing: int
     batches_again: int
     texts_again: int
     answered_twice: int
@@ -120,12 +123,15 @@ def summary(runs: Sequence[Run], whole: float, alone: Path) -> dict[str, Any]:
     again = sum(run.batches_again for run in runs)
     texts = sum(run.texts_again for run in runs)
     twice = sum(run.answered_twice for run in runs)
-    equal = all(run.equal for run in runs)
+    equal = sum(run.equal for run in runs)
+    replicas = int(of_model(alone, "dp_size"))
     return {
         "kills": len(kills),
         "victims": Counter(kill.victim for kill in kills),
         "runs": len(runs),
         "equal": equal,
+        "answers_of_a_run": len(answers(alone)),
+        "differing": sum(run.differing for run in runs),
         "batches_of_a_run": begun(alone, _BATCH),
         "texts_of_a_run": begun(alone, _TEXT),
         "batches_again": again,
@@ -133,9 +139,9 @@ def summary(runs: Sequence[Run], whole: float, alone: Path) -> dict[str, Any]:
         "answered_twice": twice,
         "seconds_alone": round(whole, 1),
         "longest_end": max(kill.seconds for kill in kills),
-        "sound": equal
-        and again <= len(kills)
-        and texts <= len(kills) * texts_at_a_time(alone)
+        "sound": equal == len(runs)
+        and again <= len(kills) * replicas
+        and texts <= len(kills) * replicas * int(of_model(alone, "batch_size"))
         and not twice,
     }
 
@@ -194,7 +200,7 @@ def kill(process: subprocess.Popen[bytes], rng: random.Random) -> tuple[str, int
 def kind(pid: int) -> str:
     """What a process below the driver is: a rank, or something that it asked for."""
     command = Path(f"/proc/{pid}/cmdline")
-    return "worker" if command.exists() and b"ladder_eval" in command.read_bytes() else HELPER
+    return "worker" if command.exists() and _WORKER in command.read_bytes() else HELPER
 
 
 def last_line(place: Path) -> str:
@@ -211,7 +217,7 @@ def start(place: Path, options: Sequence[str], *, resume: bool = False) -> subpr
         what = ["--resume", str(folder_of(place))]
     with (place / "stderr").open("wb") as err, (place / "stdout").open("wb") as out:
         return subprocess.Popen(
-            [sys.executable, __file__, "noting", "run", *what],
+            [sys.executable, __file__, "run", *what],
             stdout=out,
             stderr=err,
             env=os.environ | {_BEGUN: str((place / "begun").absolute())},
@@ -236,23 +242,28 @@ def answers(place: Path) -> dict[tuple[str, str], Any]:
 
 
 def begun(place: Path, word: str) -> int:
-    """How often the computing of a batch or a text began."""
-    return (place / "begun").read_text().split().count(word)
+    """How often the computing of a batch or a text began, by the first rank of a replica."""
+    lines = (line.split() for line in (place / "begun").read_text().splitlines())
+    tp_size = int(of_model(place, "tp_size"))
+    return sum(what == word and int(rank) % tp_size == 0 for what, rank in lines)
 
 
-def texts_at_a_time(place: Path) -> int:
-    """How many texts a run writes at a time."""
+def of_model(place: Path, name: str) -> Any:
+    """What the result of a run says of its first model."""
     (file,) = place.glob("runs/*/results.json")
-    return int(json.loads(file.read_text())["models"][0]["batch_size"])
+    return json.loads(file.read_text())["models"][0][name]
 
 
 def compared(alone: Path, place: Path, kills: tuple[Kill, ...]) -> Run:
     """What a run that was killed has in common with the one that was left alone."""
     logs = place.glob("runs/*/requests/*.jsonl")
     lines = [(log.stem, json.loads(line)["key"]) for log in logs for line in log.open()]
+    here, there = answers(alone), answers(place)
+    differing = sum(here.get(key) != there.get(key) for key in {*here, *there})
     return Run(
         kills=kills,
-        equal=scored(alone) == scored(place) and answers(alone) == answers(place),
+        equal=not differing and scored(alone) == scored(place),
+        differing=differing,
         batches_again=begun(place, _BATCH) - begun(alone, _BATCH),
         texts_again=begun(place, _TEXT) - begun(alone, _TEXT),
         answered_twice=len(lines) - len(set(lines)),
@@ -286,28 +297,33 @@ def is_alive(pid: int) -> bool:
 
 
 def noting() -> None:
-    """Be `ladder-eval`, with each batch and text noted as its computing begins."""
+    """Be `ladder-eval` or one of its workers, with each batch and text noted as it is begun."""
+    from ladder_eval import execution  # noqa: PLC0415 - imports torch
     from ladder_eval.__main__ import app  # noqa: PLC0415 - imports torch
+    from ladder_eval.engine import worker  # noqa: PLC0415 - imports torch
     from ladder_eval.engine.schedule import Schedule  # noqa: PLC0415 - imports torch
     from ladder_eval.engine.scoring import BatchScorer  # noqa: PLC0415 - imports torch
 
     file = os.open(os.environ[_BEGUN], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for owner, name, word in ((BatchScorer, "score", _BATCH), (Schedule, "admit", _TEXT)):
         setattr(owner, name, noted(getattr(owner, name), word, file))
-    app(sys.argv[2:])
+    if "RANK" in os.environ:
+        worker.main(sys.argv[1])
+    else:
+        execution._WORKER = Path(__file__).stem
+        app(sys.argv[1:])
 
 
 def noted(compute: Callable[..., Any], word: str, file: int) -> Callable[..., Any]:
-    """The same computation, which notes a hash of what it computes as it begins."""
+    """The same computation, which notes that it begins, and on which rank."""
 
     @wraps(compute)
-    def both(owner: object, what: Any) -> Any:
-        digest = hashlib.sha256(repr(getattr(what, "rows", what)).encode()).hexdigest()
-        os.write(file, f"{word} {digest}\n".encode())
-        return compute(owner, what)
+    def both(*what: Any) -> Any:
+        os.write(file, f"{word} {os.environ.get('RANK', '0')}\n".encode())
+        return compute(*what)
 
     return both
 
 
 if __name__ == "__main__":
-    noting() if sys.argv[1:2] == ["noting"] else main()
+    noting() if _BEGUN in os.environ else main()
