@@ -218,4 +218,4 @@ def test_a_group_that_is_done_leaves_no_process(start):
     clock = time.monotonic()
     out, err, code = group.end()
     assert (out.splitlines()[-1], err, code) == ("done", "", 0)
-    assert time.monotonic() - clock < 6
+    assert time.monotonic() - clock < 9  # who does not leave by itself is killed after ten
