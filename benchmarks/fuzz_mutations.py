@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from random import Random
 from typing import Any
+from zlib import crc32
 
 Mutation = Callable[[bytes, Random], bytes]
 
@@ -139,6 +140,25 @@ def json_lines(mutations: Sequence[Mutation] = JSON) -> tuple[Mutation, ...]:
         return b"\n".join(lines[: rng.randrange(len(lines) + 1)]) + b"\n"
 
     return (one_line, one_line, one_line, one_line, order, flip_bits, cut, nothing)
+
+
+def sealed_lines(mutations: Sequence[Mutation] = JSON) -> tuple[Mutation, ...]:
+    """As `json_lines`, and lines of a log whose content is spoiled under a checksum that fits."""
+
+    def resealed(content: bytes, rng: Random) -> bytes:
+        lines = content.splitlines()
+        place = rng.randrange(len(lines))
+        record = json.loads(lines[place])
+        part = record.pop("part")
+        del record["crc32"]
+        body = rng.choice(mutations)(json.dumps(record).encode(), rng)
+        if rng.random() < 0.1:
+            part = rng.choice(([0, 0], [1, 2**63], [-1, 1], [True, True], [2, 2], [1, 1, 1], "1"))
+        body = body.rstrip()[:-1] + b',"part":' + json.dumps(part).encode()
+        lines[place] = body + b',"crc32":"%08x"}' % crc32(body)
+        return b"\n".join(lines) + b"\n"
+
+    return (*([resealed] * 12), *json_lines(mutations))
 
 
 def _dumped(value: object) -> bytes:

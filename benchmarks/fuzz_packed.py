@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import json
+import struct
 import zipfile
 from collections.abc import Sequence
 from random import Random
@@ -25,7 +27,9 @@ def gzipped(mutations: Sequence[Mutation]) -> tuple[Mutation, ...]:
 
     def bomb(content: bytes, rng: Random) -> bytes:
         filler = gzip.compress(b" " * 8 * _MIB, mtime=0)  # members may follow each other
-        return rng.choice((content + filler * 128, filler * 128))
+        value = rng.choice((b"{},", b"[],", b"0.5,", b'"",'))
+        small = gzip.compress(b'{"a":[' + value * (8 * _MIB) + b"0]}\n", mtime=0)
+        return rng.choice((content + filler * 128, filler * 128, content + small))
 
     return (inside, inside, inside, inside, *BYTES[:6], bomb)
 
@@ -94,7 +98,44 @@ def header(content: bytes, rng: Random) -> bytes:
     return len(text).to_bytes(8, "little") + text + content[end:]
 
 
-SAFETENSORS: tuple[Mutation, ...] = (*([header] * 6), *BYTES)
+def tensors(content: bytes, rng: Random) -> bytes:
+    """A sound header in which one tensor has another shape, dtype, place or name."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    described = json.loads(content[8:end])
+    name, other = rng.sample([name for name in described if name != "__metadata__"], 2)
+    own = described[name]
+    size = own["data_offsets"][1] - own["data_offsets"][0]
+    kind = rng.randrange(5)
+    if kind == 0:
+        first = rng.choice((1, 2, 4))
+        own["shape"] = rng.choice(
+            ([first, size // 4 // first], [size // 4], [0, 2**62], [2**62, 4])
+        )
+    elif kind == 1:
+        own["dtype"] = rng.choice(("I32", "U32", "F64", "BF16", "F8_E4M3", "BOOL"))
+    elif kind == 2:
+        described[name], described[other] = described[other], own
+    elif kind == 3:
+        own["data_offsets"] = rng.choice((described[other]["data_offsets"], [-4, size], [2**63, 0]))
+    else:
+        described[rng.choice(("a\nb", "", "x" * 10_000, "model.layers.9999999999.x"))] = own
+        del described[name]
+    text = json.dumps(described).encode()
+    return len(text).to_bytes(8, "little") + text + content[end:]
+
+
+def weights(content: bytes, rng: Random) -> bytes:
+    """Weights that are no numbers, or too large for any sum."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    places = range(end, len(content) - 3, 4)
+    value = struct.pack("<f", rng.choice((float("nan"), float("inf"), 3e38, 1e-45)))
+    spoiled = bytearray(content)
+    for place in rng.sample(places, rng.choice((1, 100))):
+        spoiled[place : place + 4] = value
+    return bytes(spoiled)
+
+
+SAFETENSORS: tuple[Mutation, ...] = (*([header] * 4), *([tensors] * 6), weights, *BYTES)
 
 
 # -------------------------------------------------------------------- Parquet
@@ -146,10 +187,52 @@ def parquet_bomb(content: bytes, rng: Random) -> bytes:
     return _parquet(pa.table({name: repeated}))
 
 
+def list_bomb(content: bytes, rng: Random) -> bytes:
+    """The same in one row, which is a list."""
+    name = rng.choice(pq.read_schema(pa.BufferReader(content)).names)
+    values: pa.Array = pa.nulls(5 * 10**7, pa.int64())
+    if rng.random() < 0.5:
+        places = pa.array(np.zeros(4 * 10**4, "int32"))
+        values = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 25_000]))
+    ends = pa.array([0, len(values)], pa.int32())
+    return _parquet(pa.table({name: pa.ListArray.from_arrays(ends, values)}))
+
+
+def pages(content: bytes, rng: Random) -> bytes:
+    """A byte or two in what stands before a page: sizes, counts, encodings."""
+    group = pq.ParquetFile(pa.BufferReader(content)).metadata.row_group(0)
+    column = group.column(rng.randrange(group.num_columns))
+    start = rng.choice((column.data_page_offset, column.dictionary_page_offset or 4))
+    spoiled = bytearray(content)
+    for _ in range(rng.randint(1, 2)):
+        spoiled[start + rng.randrange(24)] = rng.choice(
+            (0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256))
+        )
+    return bytes(spoiled)
+
+
+def footer(content: bytes, rng: Random) -> bytes:
+    """A number of another size in the description of all columns, whose length then fits."""
+    size = int.from_bytes(content[-8:-4], "little")
+    start = len(content) - 8 - size
+    text = bytearray(content[start:-8])
+    place = rng.randrange(len(text))
+    number = rng.choice(
+        (b"\0", b"\1", b"\xff" * 4 + b"\x0f", b"\xff" * 9 + b"\1", b"\xfe" * 9 + b"\1")
+    )
+    text[place : place + rng.choice((1, len(number)))] = number
+    return content[:start] + bytes(text) + len(text).to_bytes(4, "little") + b"PAR1"
+
+
 def _parquet(table: pa.Table) -> bytes:
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd", store_schema=False)
     return sink.getvalue()
 
 
-PARQUET: tuple[Mutation, ...] = (*([retype] * 6), parquet_bomb, *BYTES, *BYTES)
+PARQUET: tuple[Mutation, ...] = (
+    *([retype] * 6),
+    *([pages] * 5),
+    *([footer] * 5),
+    *(parquet_bomb, list_bomb, *BYTES),
+)

@@ -34,6 +34,7 @@ def _gguf(folder: Path) -> None:
 
 
 _JSON, _LINES = mutations.JSON, mutations.json_lines()
+_SEALED = mutations.sealed_lines()
 _FOLDER = (checkpoints.make_checkpoint, checkpoints.read_checkpoint)
 _SHARDS = (checkpoints.make_shards, checkpoints.read_checkpoint)
 _RUNS = "runs/ladder/"
@@ -95,13 +96,13 @@ TARGETS = (
         records.read_compared,
         packed.PARQUET,
     ),
-    Target("rounds.jsonl", f"{_RUNS}rounds.jsonl", records.make_runs, records.read_rounds, _LINES),
+    Target("rounds.jsonl", f"{_RUNS}rounds.jsonl", records.make_runs, records.read_rounds, _SEALED),
     *(
         Target(name, file, records.make_runs, records.read_logs_of_run, kinds)
         for name, file, kinds in (
-            ("batches", f"{_RUNS}batches/ladder.jsonl", _LINES),
-            ("answers", f"{_RUNS}requests/ladder.jsonl", _LINES),
-            ("looks", "runs/claims.jsonl", _LINES),
+            ("batches", f"{_RUNS}batches/ladder.jsonl", _SEALED),
+            ("answers", f"{_RUNS}requests/ladder.jsonl", _SEALED),
+            ("looks", "runs/claims.jsonl", _SEALED),
             ("a task that waits", f"{_RUNS}judge/arc_easy/task.json", _JSON),
             ("outputs that wait", f"{_RUNS}judge/arc_easy/ladder/outputs.json", _JSON),
         )

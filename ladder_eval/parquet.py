@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ladder_eval.unpacking import most_unpacked
 
 _BATCH_ROWS = 128  # a value that is stored once can stand in each of them
+_VALUE_BYTES = 8  # of a number, or of where a text lies
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -27,9 +29,9 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
     most = most_unpacked(file.stat().st_size)
     # A thread that finds no memory would leave the others waiting.
     with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as opened:
-        groups = map(opened.metadata.row_group, range(opened.num_row_groups))
-        if max(opened.metadata.num_rows, sum(group.total_byte_size for group in groups)) > most:
+        if max(opened.metadata.num_rows, _declared_bytes(opened.metadata)) > most:
             raise _too_large(most)
+        _bound_lists(file, opened.schema, most)
         whole = opened.schema_arrow.remove_metadata()
         wanted = [each for each in whole if columns is None or each.name in columns]
         batches = _bounded(opened, most, [each.name for each in wanted])
@@ -38,6 +40,53 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
             raise ValueError(f"it has {table.num_rows} of {opened.metadata.num_rows} rows")
     table.validate(full=True)
     return table
+
+
+def _declared_bytes(metadata: pq.FileMetaData) -> int:
+    """What the values of all columns take: as much as they are said to, and 8 bytes at least.
+
+    A null takes no room in a file, and a row can be a list of a billion of them.
+    """
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    values = sum(column.num_values for column in columns)
+    return max(sum(group.total_byte_size for group in groups), _VALUE_BYTES * values)
+
+
+def _bound_lists(file: Path, schema: pq.ParquetSchema, most: int) -> None:
+    """Refuse texts in lists that are too long together.
+
+    Rows are read a few at a time, but a list is in one row, and a text that is stored once can
+    stand in it a million times. Read as places in a dictionary, it is there once; and so it is counted.
+    """
+    leaves = [schema.column(i) for i in range(len(schema))]
+    listed = [
+        leaf.path
+        for leaf in leaves
+        if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"
+    ]
+    if not listed:
+        return
+    with pq.ParquetFile(file, pre_buffer=False, read_dictionary=listed) as opened:
+        size = 0
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=listed, use_threads=False):
+            size += sum(map(_text_bytes, batch.columns))
+            if size > most:
+                raise _too_large(most)
+
+
+def _text_bytes(array: pa.Array) -> int:
+    """What the texts in an array take, those of its dictionaries counted wherever they stand."""
+    if isinstance(array, pa.DictionaryArray):
+        lengths = pc.binary_length(array.dictionary).cast(pa.int64())
+        return int(pc.sum(lengths.take(array.indices)).as_py() or 0)
+    if isinstance(array, pa.StructArray):
+        return sum(map(_text_bytes, array.flatten()))
+    if isinstance(array, pa.MapArray):
+        return _text_bytes(array.keys) + _text_bytes(array.items)
+    if isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+        return _text_bytes(array.values)
+    return int(array.nbytes)
 
 
 def _bounded(opened: pq.ParquetFile, most: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

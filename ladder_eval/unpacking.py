@@ -19,6 +19,7 @@ from ladder_eval.errors import FetchError, brief
 _MAX_UNPACKED_BYTES = 2 * 2**30
 _ALWAYS_FITS = 64 * 2**20  # bytes
 _MOST_TIMES = 100  # that packed data grow: text grows tenfold, a bomb a thousandfold
+_JSON_VALUE_BYTES = 64  # of an empty object, which is three bytes of JSON
 _LONGEST_NAME = 255  # bytes of a part of a path, as on all usual file systems
 _ENCRYPTED = 0x1
 
@@ -34,16 +35,17 @@ def most_unpacked(size: int) -> int:
 
 
 def unzipped(file: Path) -> bytes:
-    """The content of a gzip file.
+    """The content of a gzip file of JSON.
 
     Raises:
         OSError: if it can't be read; EOFError or zlib.error: if it is damaged.
-        ValueError: if it unpacks to more than `most_unpacked`.
+        ValueError: if it, or its values once they are read, take more than `most_unpacked`.
     """
     most = most_unpacked(file.stat().st_size)
     with gzip.open(file) as opened:
         content = opened.read(most + 1)
-    if len(content) > most:
+    values = sum(map(content.count, (b",", b"[", b"{")))  # those within texts as well
+    if max(len(content), _JSON_VALUE_BYTES * values) > most:
         raise ValueError(f"it unpacks to more than {most / 1e6:.0f} MB")
     return content
 

@@ -41,3 +41,33 @@ def test_text_that_is_no_utf8(tmp_path):
     pq.write_table(pa.table({"a": bytes_called_text}), tmp_path / "a.parquet")
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
         read_parquet(tmp_path / "a.parquet")
+
+
+def listed(values):
+    """A table of one row, which is a list of all the values."""
+    return pa.table({"a": pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)})
+
+
+@pytest.mark.parametrize("kind", ["nulls", "texts"])
+def test_a_list_of_millions_in_one_row(tmp_path, kind):
+    values = pa.nulls(10**7, pa.int64())
+    if kind == "texts":
+        places = pa.array(np.zeros(10**4, "int32"))
+        values = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 10**4]))
+    pq.write_table(listed(values), tmp_path / "a.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 1000
+    before = pa.total_allocated_bytes()
+    del values
+    with pytest.raises(ValueError, match="it unpacks to more than 67 MB"):
+        read_parquet(tmp_path / "a.parquet")
+    assert pa.total_allocated_bytes() <= before
+
+
+def test_texts_in_lists_structs_and_maps_come_back(tmp_path):
+    rows = [{"a": {"t": ["x", None], "n": [1]}, "b": [["y"], []]}, {"a": None, "b": None}] * 200
+    table = pa.Table.from_pylist(rows)
+    pairs = pa.array([[("k", "v")], None] * 200, pa.map_(pa.string(), pa.string()))
+    pq.write_table(table.append_column("c", pairs), tmp_path / "a.parquet", store_schema=False)
+    found = read_parquet(tmp_path / "a.parquet")
+    assert found.drop_columns("c").to_pylist() == rows
+    assert found["c"].to_pylist() == pairs.to_pylist()

@@ -93,3 +93,11 @@ def test_gzip_files_grow_a_hundredfold_and_no_more(tmp_path):
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(8 * MIB)) * 9)
     with pytest.raises(ValueError, match=r"it unpacks to more than 74 MB"):
         unzipped(tmp_path / "bomb.gz")
+
+
+def test_small_json_values_count_as_what_they_take_in_memory(tmp_path):
+    (tmp_path / "fine.gz").write_bytes(gzip.compress(b'{"a": [' + b"{}," * 10**5 + b"1]}"))
+    assert len(unzipped(tmp_path / "fine.gz")) > 3 * 10**5
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b'{"a": [' + b"{}," * 10**6 + b"1]}"))
+    with pytest.raises(ValueError, match=r"it unpacks to more than 67 MB"):
+        unzipped(tmp_path / "bomb.gz")

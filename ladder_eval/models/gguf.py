@@ -83,6 +83,8 @@ def _open(file: Path) -> tuple[GGUFReader, dict[str, Any]]:
     for tensor in reader.tensors:
         if tensor.data_offset + tensor.n_bytes > size:
             raise CheckpointError(_damaged(file, f"{tensor.name} ends beyond the file"))
+    if sum(tensor.n_bytes for tensor in reader.tensors) > size:  # each would be written out
+        raise CheckpointError(_damaged(file, "several tensors lie in one place"))
     return reader, fields
 
 

@@ -3,6 +3,7 @@ import struct
 import numpy as np
 import pytest
 import torch
+from gguf import GGUFReader
 from gguf_files import TOKENS, gguf_tensors, write_gguf
 from llama_reference import load, make_llama, product_logits, some_ids
 from safetensors.torch import load_file
@@ -228,6 +229,17 @@ class TestDamage:
         assert struct.unpack_from("<Q", sound, start)[0] < len(sound)
         lie = sound[:start] + struct.pack("<Q", 1 << 40) + sound[start + 8 :]
         assert "damaged or truncated" in refusal_of(tmp_path, lie)
+
+    def test_tensors_in_one_place(self, tmp_path, sound):
+        """A small file would be written out as often as it has tensors."""
+        (tmp_path / "sound.gguf").write_bytes(sound)
+        reader = GGUFReader(tmp_path / "sound.gguf")
+        lie = bytearray(sound)
+        for tensor in reader.tensors:
+            place = tensor.field.offset + sum(part.nbytes for part in tensor.field.parts[:-1])
+            lie[place : place + 8] = bytes(8)
+        end = reader.data_offset + max(tensor.n_bytes for tensor in reader.tensors)
+        assert "several tensors lie in one place" in refusal_of(tmp_path, bytes(lie[:end]))
 
     @pytest.mark.parametrize("seed", range(8))
     def test_scrambled_bytes_never_surprise(self, tmp_path, sound, seed):
