@@ -4,14 +4,17 @@ import gzip
 import io
 import json
 import struct
+import tempfile
 import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fuzz_mutations import BYTES, JSON, NUMBERS, Mutation
+from gguf import GGUFReader
 
 _MIB = 2**20
 
@@ -136,6 +139,37 @@ def weights(content: bytes, rng: Random) -> bytes:
 
 
 SAFETENSORS: tuple[Mutation, ...] = (*([header] * 4), *([tensors] * 6), weights, *BYTES)
+
+
+# ----------------------------------------------------------------------- GGUF
+
+
+def gguf_parts(content: bytes, rng: Random) -> bytes:
+    """Another length, type, count, extent, offset, name or value in a sound header."""
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(content)
+        reader = GGUFReader(file.name)
+    fields = [*reader.fields.values(), *(tensor.field for tensor in reader.tensors)]
+    spoiled = bytearray(content)
+    for _ in range(rng.randint(1, 3)):
+        field = rng.choice(rng.choice((fields, fields[-len(reader.tensors) :])))
+        number = rng.randrange(len(field.parts))
+        place = field.offset + sum(part.nbytes for part in field.parts[:number])
+        size = field.parts[number].nbytes
+        value = rng.choice((rng.randrange(40), rng.choice(NUMBERS))) % 2**64
+        odd = rng.choice((b"\n", b"\xff", b"\0", b" ")) * size
+        taken = value.to_bytes(8, "little") + bytes(size)
+        spoiled[place : place + size] = rng.choice((taken[:size], taken[:size], odd))
+    return bytes(spoiled)
+
+
+def gguf_weights(content: bytes, rng: Random) -> bytes:
+    """Weights at the end of the file that are no numbers."""
+    value = struct.pack("<f", rng.choice((float("nan"), float("inf"), 3e38)))
+    return content[:-1024] + value * 256
+
+
+GGUF: tuple[Mutation, ...] = (*([gguf_parts] * 8), gguf_weights, *BYTES)
 
 
 # -------------------------------------------------------------------- Parquet

@@ -40,7 +40,7 @@ _SHARDS = (checkpoints.make_shards, checkpoints.read_checkpoint)
 _RUNS = "runs/ladder/"
 
 TARGETS = (
-    Target("GGUF", "model.gguf", checkpoints.make_gguf, _gguf, mutations.BYTES),
+    Target("GGUF", "model.gguf", checkpoints.make_gguf, _gguf, packed.GGUF),
     Target("safetensors", "model.safetensors", *_FOLDER, packed.SAFETENSORS),
     Target("safetensors shard", "model-00002*", *_SHARDS, packed.SAFETENSORS),
     Target("safetensors index", "*.index.json", *_SHARDS, _JSON),

@@ -57,7 +57,8 @@ def _bound_lists(file: Path, schema: pq.ParquetSchema, most: int) -> None:
     """Refuse texts in lists that are too long together.
 
     Rows are read a few at a time, but a list is in one row, and a text that is stored once can
-    stand in it a million times. Read as places in a dictionary, it is there once; and so it is counted.
+    stand in it a million times. Read as places in a dictionary, it is there once, and is counted
+    wherever it stands.
     """
     leaves = [schema.column(i) for i in range(len(schema))]
     listed = [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models.config import ModelConfig, RopeScaling, config_to_hf
-from ladder_eval.models.config_values import printable
+from ladder_eval.models.config_values import printable, shown
 from ladder_eval.models.gguf_header import check_header
 from ladder_eval.models.gguf_tokenizer import write_tokenizer
 from ladder_eval.models.new_folder import new_folder
@@ -89,13 +89,15 @@ def _open(file: Path) -> tuple[GGUFReader, dict[str, Any]]:
 
 
 def _damaged(file: Path, reason: str) -> str:
-    return f"{file} is a damaged or truncated GGUF file ({reason}); fetch it again."
+    return f"{file} is a damaged or truncated GGUF file ({printable(reason)}); fetch it again."
 
 
 def _config(fields: Mapping[str, Any], tensors: Mapping[str, Any], file: Path) -> ModelConfig:
     architecture = fields.get("general.architecture")
     if architecture != "llama":
-        raise CheckpointError(f"{file} holds a {architecture!r} model; only llama is supported.")
+        raise CheckpointError(
+            f"{file} holds a {shown(architecture)} model; only llama is supported."
+        )
     _require_plain_heads(fields, file)
     try:
         heads = int(fields["llama.attention.head_count"])
@@ -129,7 +131,9 @@ def _require_plain_heads(fields: Mapping[str, Any], file: Path) -> None:
     length = fields.get("llama.attention.key_length")
     for name in ("llama.attention.value_length", "llama.rope.dimension_count"):
         if length is not None and fields.get(name, length) != length:
-            raise CheckpointError(f"{file} has {name}={fields[name]}; only {length} is supported.")
+            raise CheckpointError(
+                f"{file} has {name}={shown(fields[name])}; only {length} is supported."
+            )
 
 
 def _rope_scaling(
@@ -138,7 +142,7 @@ def _rope_scaling(
     """Find the llama3 scaling whose divisors the file holds: the parameters aren't in it."""
     if fields.get("llama.rope.scaling.type", "none") != "none":
         raise CheckpointError(
-            f"rope scaling {fields['llama.rope.scaling.type']!r} is not supported."
+            f"rope scaling {shown(fields['llama.rope.scaling.type'])} is not supported."
         )
     if _ROPE_DIVISORS not in tensors:
         return None
@@ -173,7 +177,7 @@ def _layout(reader: GGUFReader, file: Path) -> dict[str, Kind]:
         kind = GGMLQuantizationType(tensor.tensor_type).name
         if kind not in SUPPORTED_TYPES:
             raise CheckpointError(
-                f"{file} stores {tensor.name} as {kind}; "
+                f"{file} stores {printable(tensor.name)} as {kind}; "
                 f"supported are {', '.join(SUPPORTED_TYPES)}."
             )
         # GGUF counts dimensions from the innermost.
@@ -202,7 +206,7 @@ def _name(stored: str, file: Path) -> str:
     layer, _, kind = rest.partition(".")
     if prefix == "blk" and layer.isdecimal() and kind in _LAYER_NAMES:
         return f"model.layers.{int(layer)}.{_LAYER_NAMES[kind]}"
-    raise CheckpointError(f"{file} holds {stored}, which a llama model doesn't have.")
+    raise CheckpointError(f"{file} holds {printable(stored)}, which a llama model doesn't have.")
 
 
 def _in_order(values: NDArray[np.float32], name: str, config: ModelConfig) -> NDArray[np.float32]:

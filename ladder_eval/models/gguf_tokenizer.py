@@ -11,6 +11,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from ladder_eval.errors import CheckpointError
+from ladder_eval.models.config_values import printable
 
 # GGUF's token_type values of tokens that are never split.
 _CONTROL, _USER_DEFINED = 3, 4
@@ -64,7 +65,7 @@ def write_tokenizer(fields: Mapping[str, Any], folder: Path, file: Path) -> None
     kind, pre = fields.get("tokenizer.ggml.model"), fields.get("tokenizer.ggml.pre")
     if kind != "gpt2" or pre not in _KINDS:
         raise CheckpointError(
-            f"{file} has a tokenizer of kind {kind}/{pre}; supported are "
+            f"{file} has a tokenizer of kind {printable(str(kind))}/{printable(str(pre))}; supported are "
             f"{', '.join(f'gpt2/{name}' for name in _KINDS)}. "
             "Give the model as a Hugging Face folder instead."
         )
@@ -72,7 +73,7 @@ def write_tokenizer(fields: Mapping[str, Any], folder: Path, file: Path) -> None
         tokenizer = _tokenizer(fields, _KINDS[pre])
         settings = _settings(fields)
     except Exception as error:  # the tokenizers package raises plain Exception
-        raise CheckpointError(f"{file} has a damaged tokenizer: {error}.") from None
+        raise CheckpointError(f"{file} has a damaged tokenizer: {printable(str(error))}.") from None
     tokenizer.save(str(folder / "tokenizer.json"))
     text = json.dumps(settings, indent=2, ensure_ascii=False)
     (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")

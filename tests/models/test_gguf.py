@@ -224,6 +224,12 @@ class TestDamage:
     def test_text_that_is_no_utf8(self, tmp_path, sound):
         refusal_of(tmp_path, sound.replace(b"<|im_start|>", b"<|im_st\xff\xfet|>"))
 
+    def test_a_name_that_no_terminal_shows(self, tmp_path, sound):
+        name = b"output_norm.weight"
+        message = refusal_of(tmp_path, sound.replace(name, b"\n" * len(name)))
+        assert "which a llama model doesn't have" in message
+        assert message.isprintable()
+
     def test_tensor_beyond_the_end(self, tmp_path, sound):
         start = sound.index(b"output_norm.weight") + len("output_norm.weight") + 4 + 8 + 4
         assert struct.unpack_from("<Q", sound, start)[0] < len(sound)
