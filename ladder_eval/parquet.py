@@ -50,7 +50,8 @@ def _declared_bytes(metadata: pq.FileMetaData) -> int:
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns = [group.column(i) for group in groups for i in range(group.num_columns)]
     values = sum(column.num_values for column in columns)
-    return max(sum(group.total_byte_size for group in groups), _VALUE_BYTES * values)
+    declared = sum(group.total_byte_size for group in groups)
+    return int(max(declared, _VALUE_BYTES * values))
 
 
 def _bound_lists(file: Path, schema: pq.ParquetSchema, most: int) -> None:

@@ -64,8 +64,9 @@ def write_tokenizer(fields: Mapping[str, Any], folder: Path, file: Path) -> None
     """
     kind, pre = fields.get("tokenizer.ggml.model"), fields.get("tokenizer.ggml.pre")
     if kind != "gpt2" or pre not in _KINDS:
+        found = printable(f"{kind}/{pre}")
         raise CheckpointError(
-            f"{file} has a tokenizer of kind {printable(str(kind))}/{printable(str(pre))}; supported are "
+            f"{file} has a tokenizer of kind {found}; supported are "
             f"{', '.join(f'gpt2/{name}' for name in _KINDS)}. "
             "Give the model as a Hugging Face folder instead."
         )

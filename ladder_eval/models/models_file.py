@@ -135,7 +135,7 @@ def _checkpoint(value: object, folder: Path, where: str) -> Place:
     try:
         place = find_place(value, folder)
     except (RuntimeError, ValueError, OSError) as error:  # no such home, a null byte, too long
-        raise UsageError(f"{where} has an unusable checkpoint path: {error}") from None
+        raise UsageError(f"{where} has an unusable checkpoint path: {brief(error)}") from None
     if place is None:
         raise UsageError(
             f"{where} has the checkpoint {folder / value}, which doesn't exist; correct it."

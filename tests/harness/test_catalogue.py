@@ -119,10 +119,13 @@ def test_damaged_data_is_a_sentence(tmp_path, rows, layout, monkeypatch):
     assert "\n" not in str(caught.value)
 
 
+NESTED = '{"goal": ' + "[" * 40 + "1" + "]" * 40 + "}"  # read twice as long a level
+
+
 @pytest.mark.parametrize(
     "text",
-    ["[1, 2]\n", '"words"\n', "{\n", '{"goal": 1}\n{"goal": "a"}\n', "\xff", "[" * 9999],
-    ids=["list", "text", "cut", "types", "encoding", "depth"],
+    ["[1, 2]\n", '"words"\n', "{\n", '{"goal": 1}\n{"goal": "a"}\n', "\xff", "[" * 9999, NESTED],
+    ids=["list", "text", "cut", "types", "encoding", "depth", "nested"],
 )
 def test_json_lines_that_are_no_rows_are_a_sentence(tmp_path, text):
     place = tmp_path / "piqa" / "default" / "validation.jsonl"

@@ -1,6 +1,5 @@
 """Samples in evalplus' format: JSON lines of a task and a solution or completion."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 from ladder_eval.errors import DataError, brief
 from ladder_eval.harness.code.extraction import program
 from ladder_eval.harness.code.problems import Problems
+from ladder_eval.plain_json import parse_json
 
 __all__ = ["Sample", "read_samples"]
 
@@ -53,8 +53,8 @@ def read_samples(path: Path, problems: Problems) -> list[Sample]:
 
 def _sample(line: str, where: str, problems: Problems, seen: Counter[str]) -> Sample:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row = parse_json(line)
+    except ValueError:
         row = None
     if not isinstance(row, dict) or not isinstance(row.get("task_id"), str):
         raise DataError(f"{where} is no JSON object with a task_id; correct it.")

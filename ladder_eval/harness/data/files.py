@@ -13,6 +13,8 @@ from ladder_eval.errors import DataError, brief
 from ladder_eval.parquet import read_parquet
 from ladder_eval.unpacking import unzipped
 
+_DEEPEST = 12  # levels; rows of benchmarks have a few
+
 
 def read_rows(places: Sequence[Path]) -> Dataset:
     """Rows of one folder of save_to_disk, or of Parquet or JSON files one after the other.
@@ -28,7 +30,9 @@ def read_rows(places: Sequence[Path]) -> Dataset:
             return _saved(first)
         if first.suffix == ".parquet":
             return Dataset(pa.concat_tables(read_parquet(place) for place in places))
-        return Dataset.from_list([row for place in places for row in read_json(place)])
+        rows = [row for place in places for row in read_json(place)]
+        _require_shallow(rows)
+        return Dataset.from_list(rows)
 
 
 def read_json(file: Path) -> list[dict[str, Any]]:
@@ -52,6 +56,16 @@ def _readable(place: Path) -> Iterator[None]:
         raise DataError(
             f"{place} can't be read as data ({brief(error)}); fetch it again."
         ) from None
+
+
+def _require_shallow(rows: object) -> None:
+    """Refuse what is nested deeply: `datasets` takes twice as long for every further level."""
+    level = [rows]
+    for _ in range(_DEEPEST):
+        inner = (v.values() if isinstance(v, dict) else v for v in level)
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+    if level:
+        raise ValueError("it is nested too deeply")
 
 
 def _saved(folder: Path) -> Dataset:
