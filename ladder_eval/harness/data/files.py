@@ -60,7 +60,7 @@ def _readable(place: Path) -> Iterator[None]:
 
 def _require_shallow(rows: object) -> None:
     """Refuse what is nested deeply: `datasets` takes twice as long for every further level."""
-    level = [rows]
+    level: list[Any] = [rows]
     for _ in range(_DEEPEST):
         inner = (v.values() if isinstance(v, dict) else v for v in level)
         level = [v for values in inner for v in values if isinstance(v, dict | list)]
