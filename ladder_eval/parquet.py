@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ladder_eval.parquet_footer import value_count
 from ladder_eval.unpacking import most_unpacked
 
 _BATCH_ROWS = 128  # a value that is stored once can stand in each of them
-_VALUE_BYTES = 8  # of a number, or of where a text lies
+_VALUE_BYTES = 8  # of a number, or of where a text lies, at least
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -27,9 +28,13 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
         pa.ArrowException: if it is damaged otherwise.
     """
     most = most_unpacked(file.stat().st_size)
+    # A null takes no room in a file, and a row can be a list of a billion of them.
+    if _VALUE_BYTES * value_count(file) > most:
+        raise _too_large(most)
     # A thread that finds no memory would leave the others waiting.
     with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as opened:
-        if max(opened.metadata.num_rows, _declared_bytes(opened.metadata)) > most:
+        groups = map(opened.metadata.row_group, range(opened.num_row_groups))
+        if max(opened.metadata.num_rows, sum(group.total_byte_size for group in groups)) > most:
             raise _too_large(most)
         _bound_lists(file, opened.schema, most)
         whole = opened.schema_arrow.remove_metadata()
@@ -40,18 +45,6 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
             raise ValueError(f"it has {table.num_rows} of {opened.metadata.num_rows} rows")
     table.validate(full=True)
     return table
-
-
-def _declared_bytes(metadata: pq.FileMetaData) -> int:
-    """What the values of all columns take: as much as they are said to, and 8 bytes at least.
-
-    A null takes no room in a file, and a row can be a list of a billion of them.
-    """
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    values = sum(column.num_values for column in columns)
-    declared = sum(group.total_byte_size for group in groups)
-    return int(max(declared, _VALUE_BYTES * values))
 
 
 def _bound_lists(file: Path, schema: pq.ParquetSchema, most: int) -> None:
