@@ -120,7 +120,7 @@ class RunFolder:
         buffer = io.BytesIO()
         try:
             samples.to_parquet(buffer, index=False, schema=SAMPLE_SCHEMA, write_page_checksum=True)
-        except (pa.ArrowException, ValueError, TypeError) as error:
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise RecordError(f"a sample doesn't fit its column ({error}); correct it.") from error
         atomic_write(self.path / SAMPLES_NAME, buffer.getvalue())
 

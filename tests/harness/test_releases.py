@@ -21,7 +21,12 @@ from ladder_eval.harness.code.problems import read_problems
 from ladder_eval.harness.data import releases
 from ladder_eval.harness.data.checking import check
 from ladder_eval.harness.data.packing import write_pack
-from ladder_eval.harness.data.releases import RELEASES, release_at_hand, release_file
+from ladder_eval.harness.data.releases import (
+    RELEASES,
+    release_at_hand,
+    release_file,
+    release_rows,
+)
 
 SPLIT = Split("evalplus/humanevalplus", "", "test")
 MBPP_SPLIT = Split("evalplus/mbppplus", "", "test")
@@ -41,6 +46,15 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused(tmp_path):
     file.write_bytes(gzip.compress(b" " * 2**23) * 9)
     with pytest.raises(DataError, match=r"it unpacks to more than 7\d MB"):
         read_problems("humaneval", file)
+
+
+@pytest.mark.parametrize("prompt", ["half a character: \ud800", 5, None])
+def test_a_prompt_that_is_no_text_is_refused(tmp_path, prompt):
+    file = tmp_path / "HumanEvalPlus.jsonl"
+    row = {"task_id": "HumanEval/0", "prompt": prompt, "entry_point": "f"}
+    file.write_text(json.dumps(row) + "\n")
+    with pytest.raises(DataError, match=r"HumanEvalPlus\.jsonl can't be read as data"):
+        release_rows(file)
 
 
 class GitHub(BaseHTTPRequestHandler):

@@ -109,6 +109,7 @@ def test_no_samples_are_samples(tmp_path):
         (frame(row())[list(reversed(SAMPLE_COLUMNS))], "give them model, task, group"),
         (frame(row(value="much")), "doesn't fit its column"),
         (frame(row(doc_id="first")), "doesn't fit its column"),
+        (frame(row(doc_id=2**70)), "doesn't fit its column"),
         (frame(row(target=None)), "doesn't fit its column"),
     ],
 )

@@ -132,7 +132,8 @@ def release_rows(place: Path) -> Dataset:
     """What a model is told of each problem, one a row; the tests, megabytes, stay in the file.
 
     Raises:
-        DataError: if a row lacks one of task_id, prompt and entry_point, or has it as no text.
+        DataError: if a row lacks one of task_id, prompt and entry_point, or has it as no text that
+            could be written again.
     """
     problems = read_json(place)
     if not all(isinstance(row.get(column), str) for row in problems for column in _COLUMNS):
@@ -140,7 +141,10 @@ def release_rows(place: Path) -> Dataset:
             f"{place} can't be read as data (a row lacks one of {', '.join(_COLUMNS)}); "
             "get it again."
         )
-    return Dataset.from_dict({c: [row[c] for row in problems] for c in _COLUMNS})
+    try:
+        return Dataset.from_dict({c: [row[c] for row in problems] for c in _COLUMNS})
+    except UnicodeError as error:  # half a character
+        raise DataError(f"{place} can't be read as data ({brief(error)}); get it again.") from None
 
 
 def write_release(release: Release, source: Path, folder: Path) -> str:
