@@ -8,7 +8,7 @@ from ladder_eval.harness.imported import imported
 from ladder_eval.harness.lm_eval_results import read_lm_eval
 from ladder_eval.harness.suites import load_suite, suite_of
 from ladder_eval.pages import write_pages
-from ladder_eval.results.records import UNKNOWN, RunResult
+from ladder_eval.results.records import UNKNOWN, RunResult, from_json, to_json
 from ladder_eval.results.store import RunFolder
 
 __all__ = ["Import", "import_results"]
@@ -46,6 +46,7 @@ def import_results(wanted: Import) -> tuple[RunResult, Path]:
     suite = load_suite(wanted.suite) if wanted.suite else suite_of(wanted.tasks)
     found = read_lm_eval(wanted.results)
     made = imported(found, suite, name=wanted.name, residual=wanted.residual)
+    from_json(to_json(made.result))  # a number of theirs may be too large for a record
     with RunFolder.open(wanted.output_dir / made.result.run_id) as folder:
         if not made.samples.empty:
             folder.write_samples(made.samples)

@@ -245,6 +245,7 @@ def spoil_away(folder, file):
         (spoil_twice, "holds 2 results"),
         (partial(spoil_value, "n-samples", {"arc_easy": [1]}), "aren't as lm-eval writes them"),
         (partial(spoil_value, "n-shot", {"arc_easy": {"a": 1}}), "aren't as lm-eval writes them"),
+        (partial(spoil_value, "n-shot", {"arc_easy": 2**70}), "num_fewshot"),
         (partial(spoil_value, "results", {"piqa": [{}]}), "aren't as lm-eval writes them"),
         (partial(spoil_value, "model_name", "\ud800"), "isn't valid JSON"),
         (spoil_hash, "aren't as lm-eval writes them"),

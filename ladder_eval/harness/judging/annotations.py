@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ladder_eval.errors import DataError
+from ladder_eval.errors import DataError, brief
 from ladder_eval.harness.judging.outputs import Outputs, sole
 from ladder_eval.harness.judging.rows import Row, few, read_rows, text_of
 from ladder_eval.results.files import atomic_write
@@ -127,4 +127,4 @@ def _preference(value: object, path: Path) -> float | None:
         return None
     if isinstance(value, int | float) and (value == 0 or 1 <= value <= 2):
         return float(value)
-    raise DataError(f"{path} has the preference {value!r}; it lies between 1 and 2.")
+    raise DataError(f"{path} has the preference {brief(repr(value))}; it lies between 1 and 2.")
