@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ladder_eval.distributed.shares import shares
+from ladder_eval.engine.budget import Budget
 from ladder_eval.engine.driver import Driver
 from ladder_eval.engine.estimate import seconds_per_token
 from ladder_eval.engine.scoring import BatchScorer
@@ -96,6 +97,7 @@ class Scorer:
         with (
             self.folder.requests(name, lent.answers if lent else None) as log,
             self.folder.batches(name) as batches,
+            self.folder.batch_tokens() as batch_tokens,
             self.terminal.scoring(name) as progress,
         ):
             lm = LadderLM(
@@ -111,6 +113,7 @@ class Scorer:
                 seed=self.seed,
                 think_end_token=self.think_end_token,
                 batches=batches,
+                budget=Budget(f"{model.config.parameters} parameters", batch_tokens),
             )
             result = run_suite(lm, self.tasks, self.prompting, self.programs)
             damage = log.damage
@@ -179,6 +182,7 @@ class Scorer:
             weight_bytes_per_rank=weight_bytes,
             tp_check=None,  # made when all models are scored
             batch_size=self.batch_size,
+            batch_tokens=lm.batch_tokens,
             prompts=self._prompts(lm),
             bos=lm.bos_policy,
             cut_texts=lm.tally.cut_texts,

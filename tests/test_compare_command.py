@@ -140,6 +140,10 @@ def test_a_control_is_the_baseline_run_otherwise(tmp_path):
     control = alone(tmp_path / "control", "dense", [1 - baseline[0], *baseline[1:]], batch_size=1)
     shown = invoke("compare", run, run, "--control", control).stdout
     assert "dense against itself (batch_size 1, not 8): changed documents: 1" in shown
+    sizes = {"a": (512,), "b": (512, 2048)}
+    a, b = (alone(tmp_path / n, "dense", baseline, batch_tokens=sizes[n]) for n in sizes)
+    shown = invoke("compare", run, a, "--control", b).stdout
+    assert "dense against itself (batch_tokens 512 and 2048, not 512): changed" in shown
     same = alone(tmp_path / "same", "dense", baseline)
     assert "controls nothing" in refused("compare", run, run, "--control", same)
     other = alone(tmp_path / "other", "ladder", baseline, batch_size=1)

@@ -10,13 +10,14 @@ from running import Quiet, copy_of, recorded
 from typer.testing import CliRunner
 
 from ladder_eval.__main__ import app
-from ladder_eval.engine import ranks
+from ladder_eval.engine import budget, driver, ranks
 from ladder_eval.errors import RecordError, UsageError
 from ladder_eval.models.choice import ResidualChoice
 from ladder_eval.models.hub_id import HubId
 from ladder_eval.options import RunOptions
 from ladder_eval.results.lines import read_lines, seal
-from ladder_eval.results.store import RunFolder, read_result
+from ladder_eval.results.requests import read_answers
+from ladder_eval.results.store import RunFolder, read_batches, read_result
 from ladder_eval.resuming import RunName, read_starts, resumed, started
 from ladder_eval.run import run
 
@@ -201,3 +202,47 @@ def test_two_runs_in_one_folder_at_once_are_one_and_a_sentence(options):
         with pytest.raises(RecordError, match="another process is writing"):
             run(options, Quiet())
     assert len(read_starts(folder)) == 1
+
+
+def of_tokens(monkeypatch, tokens):
+    """Let a search, of any work, find that a batch is best of so many tokens."""
+    monkeypatch.setattr(budget, "_MUCH", 0)
+    monkeypatch.setattr(driver, "best_tokens", lambda seconds: tokens)
+
+
+def computed(folder):
+    """What was computed together, and all answers to the last bit, by model and in their order."""
+    logs = {log.stem: log for log in (folder / "requests").iterdir()}
+    return {
+        name: (read_batches(folder, name), [*read_answers(log).items()])
+        for name, log in logs.items()
+    }
+
+
+@pytest.mark.parametrize("befalls", ["changed", "gone"])
+@pytest.mark.parametrize("command", ["--resume", "the same"])
+def test_batches_stay_as_large_as_they_began(options, tmp_path, monkeypatch, befalls, command):
+    """Both models', whatever has become of the cache, since `run` began with 200 tokens."""
+    monkeypatch.setenv("LADDER_EVAL_CACHE", str(tmp_path / "cache"))
+    of_tokens(monkeypatch, 200)
+    undisturbed, whole = run(replace(options, output_dir=tmp_path / "whole"), Quiet())
+    folder = broken_off(options)
+    of_tokens(monkeypatch, 700)
+    cache = tmp_path / "cache" / "batch_tokens.json"
+    found = dict.fromkeys(json.loads(cache.read_text()), 700)
+    cache.write_text(json.dumps(found)) if befalls == "changed" else cache.unlink()
+    result, _ = run(resumed(folder, {}) if command == "--resume" else options, Quiet())
+    assert computed(folder) == computed(whole)
+    assert [model.batch_tokens for model in result.models] == [(200,), (200,)]
+    assert [model.reused_requests > 0 for model in result.models] == [True, False]
+    assert undisturbed.scores == result.scores
+    anew, other = run(replace(options, output_dir=tmp_path / "other"), Quiet())
+    assert [model.batch_tokens for model in anew.models] == [(700,), (700,)]
+    assert len(read_batches(other, "tiny")) < len(read_batches(folder, "tiny"))
+
+
+def test_little_work_goes_on_as_it_began(options, monkeypatch):
+    folder = broken_off(options)
+    monkeypatch.setattr(budget, "LEAST_TOKENS", 256)
+    result, _ = run(resumed(folder, {}), Quiet())
+    assert [model.batch_tokens for model in result.models] == [(512,), (512,)]

@@ -12,7 +12,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from transformers import PreTrainedTokenizerBase
 
 from ladder_eval.engine.batching import Batch, ScoringRequest
-from ladder_eval.engine.budget import LEAST_TOKENS
+from ladder_eval.engine.budget import LEAST_TOKENS, Budget
 from ladder_eval.engine.generation import GenerationRequest
 from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.engine.scoring import LogLikelihood
@@ -60,6 +60,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         think_end_token: What closes a reasoning model's thoughts; empty where it has none.
         chat_template_args: More arguments of the tokenizer's chat template.
         batches: Where it is recorded what was computed together, and how long it was.
+        budget: How many tokens a batch has; by default what is found now.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         think_end_token: str = "",
         chat_template_args: Mapping[str, Any] | None = None,
         batches: RequestLog | None = None,
+        budget: Budget | None = None,
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
@@ -86,6 +88,7 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         self.max_gen_toks = max_gen_toks
         self._eos = tuple(eos)
         self._batch_size = batch_size
+        self._budget = budget or Budget("")
         self._seed = seed
         self._think_end = think_end_token
         self._chat = ChatTemplate(tokenizer=tokenizer, arguments=dict(chat_template_args or {}))
@@ -108,6 +111,11 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
     def tally(self) -> Tally:
         """What the model has been asked so far."""
         return self._book.tally
+
+    @property
+    def batch_tokens(self) -> tuple[int, ...]:
+        """How many tokens batches have at most, as `Budget.settled`."""
+        return self._budget.settled
 
     @property
     def bos_policy(self) -> str:
@@ -314,7 +322,9 @@ class LadderLM(TemplateLM):  # type: ignore[misc]
         """Answers from the log, after those that it lacks have been scored and recorded."""
         keys = [self._book.key("loglikelihood", r.context, r.continuation) for r in requests]
         scored = self._book.complete(
-            dict(zip(keys, requests, strict=True)), Scoring(self._batch_size), self._share
+            dict(zip(keys, requests, strict=True)),
+            Scoring(self._batch_size, self._budget),
+            self._share,
         )
         # Keys are hashes, so that the smallest of them are a sample.
         candidates = self._spot_checks | dict(scored)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ladder_eval.engine.batching import Batch, ScoringRequest
-from ladder_eval.engine.budget import LEAST_TOKENS
+from ladder_eval.engine.budget import Budget
 from ladder_eval.engine.generation import Generated, GenerationRequest, Stop
 from ladder_eval.engine.planning import BatchLimits, plan
 from ladder_eval.engine.scoring import LogLikelihood, NotFiniteError, TooLargeError, score
@@ -24,9 +24,6 @@ from ladder_eval.results.requests import Answer, RequestLog, request_key
 
 # Part of every request's key: raise it when a change of the engine may change an answer.
 ENGINE_VERSION = 3
-
-# So many small batches are worth a search for how large they should be.
-_MUCH = 32
 
 Request = TypeVar("Request")
 Asked_contra = TypeVar("Asked_contra", contravariant=True)
@@ -123,9 +120,11 @@ class Scoring:
 
     Attributes:
         rows: Rows in one forward.
+        budget: Tokens in one forward.
     """
 
     rows: int
+    budget: Budget
 
     def is_sound(self, answer: Answer) -> bool:
         """As `Kind.is_sound`."""
@@ -140,8 +139,8 @@ class Scoring:
 
     def work(self, engine: Engine, requests: Sequence[ScoringRequest], missing: Set[int]) -> Work:
         """As `Kind.work`."""
-        is_much = sum(len(request.read) for request in requests) > _MUCH * LEAST_TOKENS
-        tokens = engine.batch_tokens() if is_much else LEAST_TOKENS
+        read = sum(len(request.read) for request in requests)
+        tokens = self.budget.tokens(read, engine.batch_tokens)
         batches = plan(requests, BatchLimits(tokens=tokens, rows=self.rows), missing)
         return Work(
             sum(batch.tokens for batch in batches), self._computed(engine, batches, requests)

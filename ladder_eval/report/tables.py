@@ -30,6 +30,7 @@ from ladder_eval.report.speed import (
 )
 from ladder_eval.report.utilisation import utilisation_blocks
 from ladder_eval.report.words import (
+    batches_words,
     conditions_of,
     made_words,
     memory,
@@ -145,7 +146,7 @@ def _model_text(model: ModelRecord) -> str:
         f"{residual(model)}, {model.adaptation}, {model.parameters} parameters; "
         f"weights: {model.weights} (SHA-256 {model.weights_sha256[:12]}); "
         f"{model.dtype} on {model.device}, {tensor_parallel(model)}, "
-        f"batch_size {model.batch_size}; "
+        f"{batches_words(model)}; "
         f"prompts {model.prompts}, BOS: {model.bos}; {model.scored_requests} requests scored "
         f"({model.scored_tokens} tokens, {model.scoring_seconds:.1f} s), "
         f"{model.reused_requests} reused, {model.truncated_requests} truncated"

@@ -10,6 +10,7 @@ from ladder_eval.report.block import NOTHING
 from ladder_eval.results.records import UNKNOWN, Comparison, ModelRecord, TaskRecord
 
 __all__ = [
+    "batches_words",
     "bounds",
     "conditions_of",
     "documents",
@@ -85,8 +86,14 @@ def conditions_of(model: ModelRecord) -> str:
     """How a model was run, in the sentence without which its numbers mean nothing."""
     return (
         f"{model.name}: {residual(model)}, {made_words(model)}; {model.dtype} on "
-        f"{model.device}, {tensor_parallel(model)}, batch_size {model.batch_size or UNKNOWN}."
+        f"{model.device}, {tensor_parallel(model)}, {batches_words(model)}."
     )
+
+
+def batches_words(model: ModelRecord) -> str:
+    """How large a model's batches were, such as "batch_size 32 (up to 512 tokens a batch)"."""
+    rows, tokens = model.batch_size or UNKNOWN, " or ".join(map(str, model.batch_tokens))
+    return f"batch_size {rows}{f' (up to {tokens} tokens a batch)' if tokens else ''}"
 
 
 def made_words(model: ModelRecord) -> str:

@@ -219,8 +219,11 @@ def controlled(control: Side, baseline: Side, margin: float = 0.01) -> Control:
 def run_otherwise(model: ModelRecord, other: ModelRecord) -> str:
     """How a model was run, as far as another wasn't."""
     names = ("batch_size", "tp_size", "tp_backend", "device")
-    differing = [name for name in names if getattr(model, name) != getattr(other, name)]
-    return ", ".join(f"{n} {getattr(model, n)}, not {getattr(other, n)}" for n in differing)
+    found = [(name, str(getattr(model, name)), str(getattr(other, name))) for name in names]
+    if model.batch_tokens and other.batch_tokens:  # of older results it isn't known
+        own, theirs = (" and ".join(map(str, each.batch_tokens)) for each in (model, other))
+        found.append(("batch_tokens", own, theirs))
+    return ", ".join(f"{name} {own}, not {theirs}" for name, own, theirs in found if own != theirs)
 
 
 def _notes(candidate: Side, baseline: Side) -> tuple[str, ...]:

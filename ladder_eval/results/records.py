@@ -39,7 +39,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 """The version of the records' fields; it rises when a field is added, removed or redefined."""
 
 # Since then fields were only added, with a default that says what was true without them.
@@ -120,6 +120,8 @@ class ModelRecord:
         scoring_seconds: Wall time of the computation alone.
         origin: Where imported results came from, in words; "" where they were made here.
         dp_size: Number of tensor-parallel groups that answered at the same time.
+        batch_tokens: Tokens of a batch at most; two numbers where little work and much had
+            different ones. Empty where nothing was scored here, or it wasn't recorded.
     """
 
     name: str
@@ -151,6 +153,7 @@ class ModelRecord:
     scoring_seconds: float
     origin: str = ""
     dp_size: int = 1
+    batch_tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

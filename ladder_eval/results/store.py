@@ -46,6 +46,9 @@ SAMPLES_NAME: Final = "samples.parquet"
 BATCHES_NAME: Final = "batches"
 """Name of the folder with the lengths of what each model has computed."""
 
+BATCH_TOKENS_NAME: Final = "batch_tokens.jsonl"
+"""Name of the file with the number of tokens that batches have at most."""
+
 LOCK_NAME: Final = "run.lock"
 
 
@@ -96,6 +99,10 @@ class RunFolder:
     def batches(self, name: str) -> RequestLog:
         """The log of what was computed together for the answers under a name."""
         return RequestLog(self.path / BATCHES_NAME / f"{slug(name)}.jsonl")
+
+    def batch_tokens(self) -> RequestLog:
+        """The log of how many tokens batches have at most, by the size of the model."""
+        return RequestLog(self.path / BATCH_TOKENS_NAME)
 
     def write_result(self, result: RunResult) -> None:
         """Write the result, which makes the folder a run.

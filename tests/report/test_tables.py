@@ -106,6 +106,17 @@ def test_report_has_all_conditions(undecided, fact):
     assert fact in markdown(undecided)
 
 
+def test_tokens_of_a_batch_stand_beside_its_rows(undecided):
+    dense, ladder = undecided.models
+    models = (replace(dense, batch_tokens=(2048,)), replace(ladder, batch_tokens=(512, 2048)))
+    result = replace(undecided, models=models)
+    text, shown = markdown(result), printed(comparison_table(result), width=400)
+    for tokens in ("2048", "512 or 2048"):
+        assert f"batch_size 8 (up to {tokens} tokens a batch)" in text
+        assert f"batch_size 8 (up to {tokens} tokens a batch)" in shown
+    assert "tokens a batch" not in markdown(undecided)  # nobody knows it of older results
+
+
 def test_markdown_tables_are_rectangular_and_names_are_escaped(undecided):
     text = markdown(replace(undecided, warnings=("a\nb <script>",)))
     assert "lad\\|der" in text

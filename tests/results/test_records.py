@@ -171,8 +171,8 @@ def change(result, path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (["schema_version"], 7, "schema version 7, but this ladder-eval reads 6; use"),
-        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 6; use"),
+        (["schema_version"], 8, "schema version 8, but this ladder-eval reads 7; use"),
+        (["schema_version"], 3, "schema version 3, but this ladder-eval reads 7; use"),
         (["schema_version"], True, "schema version True"),
         (["schema_version"], ..., "no schema_version"),
         (["seed"], ..., "result lacks seed"),
@@ -258,3 +258,11 @@ def test_a_result_from_before_there_were_replicas_has_one(result):
     del data["models"][0]["dp_size"]
     (model,) = from_json(json.dumps(data)).models
     assert model.dp_size == 1
+
+
+def test_a_result_from_before_batches_were_recorded_does_not_know_their_tokens(result):
+    data = json.loads(to_json(result))
+    data["schema_version"] = 6
+    del data["models"][0]["batch_tokens"]
+    (model,) = from_json(json.dumps(data)).models
+    assert model.batch_tokens == ()
