@@ -57,7 +57,9 @@ _KINDS = {
 
 
 def write_tokenizer(fields: Mapping[str, Any], folder: Path, file: Path) -> None:
-    """Write tokenizer.json and tokenizer_config.json, chat template included.
+    """Write tokenizer.json, tokenizer_config.json and generation_config.json.
+
+    The second has the chat template; the last what ends a text, or transformers would write on.
 
     Raises:
         CheckpointError: if the file's tokenizer is of a kind that isn't supported, or damaged.
@@ -72,12 +74,13 @@ def write_tokenizer(fields: Mapping[str, Any], folder: Path, file: Path) -> None
         )
     try:
         tokenizer = _tokenizer(fields, _KINDS[pre])
-        settings = _settings(fields)
+        settings, ends = _settings(fields), _ends(fields)
     except Exception as error:  # the tokenizers package raises plain Exception
         raise CheckpointError(f"{file} has a damaged tokenizer: {printable(str(error))}.") from None
     tokenizer.save(str(folder / "tokenizer.json"))
-    text = json.dumps(settings, indent=2, ensure_ascii=False)
-    (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
+    for name, values in (("tokenizer", settings), ("generation", ends)):
+        text = json.dumps(values, indent=2, ensure_ascii=False)
+        (folder / f"{name}_config.json").write_text(text, encoding="utf-8")
 
 
 def _tokenizer(fields: Mapping[str, Any], kind: _Kind) -> Tokenizer:
@@ -97,6 +100,14 @@ def _tokenizer(fields: Mapping[str, Any], kind: _Kind) -> Tokenizer:
             single=f"{tokens[index]} $A", special_tokens=[(tokens[index], index)]
         )
     return tokenizer
+
+
+def _ends(fields: Mapping[str, Any]) -> dict[str, int]:
+    """The tokens that begin and end a text, as far as the file has them."""
+    found = {
+        f"{name}_token_id": fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")
+    }
+    return {name: int(token) for name, token in found.items() if token is not None}
 
 
 def _settings(fields: Mapping[str, Any]) -> dict[str, Any]:

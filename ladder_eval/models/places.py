@@ -28,6 +28,8 @@ HUB_FILES = (
 )
 
 _SEAL = ".converted.json"
+# Part of a converted copy's name: raise it when something else is to be in its folder.
+_CONVERSION = 2
 
 
 def as_checkpoint(place: Place, notify: Callable[[str], None]) -> Path:
@@ -146,7 +148,8 @@ def _gguf_file(path: Path) -> Path | None:
 
 def _converted_copy(file: Path, notify: Callable[[str], None]) -> Path:
     """The GGUF file as a checkpoint folder, made anew if the cached one was altered."""
-    folder = cache_folder() / "converted" / f"{file.stem}-{sha256_file(file)[:16]}"
+    name = f"{file.stem}-{sha256_file(file)[:16]}-{_CONVERSION}"
+    folder = cache_folder() / "converted" / name
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{folder.name}.lock")):

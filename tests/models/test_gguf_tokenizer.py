@@ -5,7 +5,7 @@ from gguf_files import BYTES, IDS, MERGES, SPECIALS, TEMPLATE, TOKENS, USER_DEFI
 from gguf_files import tokenizer_fields as fields_of
 from llama_reference import make_llama
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, GenerationConfig
 
 from ladder_eval.errors import CheckpointError
 from ladder_eval.models.gguf import convert_gguf
@@ -199,3 +199,5 @@ def test_a_converted_file_holds_its_tokenizer(tmp_path):
     assert tokenizer("hello 12").input_ids == [IDS[t] for t in ("hello", "Ġ", "1", "2")]
     settings = json.loads((tmp_path / "model" / "tokenizer_config.json").read_text())
     assert settings["eos_token"] == "<|im_end|>"
+    ends = GenerationConfig.from_pretrained(tmp_path / "model")
+    assert ends.eos_token_id == IDS["<|im_end|>"]
