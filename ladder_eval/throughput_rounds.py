@@ -8,6 +8,7 @@ from functools import partial
 from transformers import PreTrainedTokenizerBase
 
 from ladder_eval.engine.driver import Driver
+from ladder_eval.engine.free_memory import free_bytes
 from ladder_eval.errors import UsageError
 from ladder_eval.execution import Execution
 from ladder_eval.harness.agreement import agreement_of, text_difference
@@ -32,7 +33,6 @@ from ladder_eval.results.throughput_records import (
     ThroughputRound,
     ThroughputTask,
 )
-from ladder_eval.speed.fitting import free_bytes
 from ladder_eval.speed.products import products_flops_per_second
 from ladder_eval.speed.request_work import Asked, counts_of, work_of_requests
 

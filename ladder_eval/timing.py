@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from ladder_eval.distributed.launch import place_from_environment
 from ladder_eval.distributed.virtual_link import why_unavailable
 from ladder_eval.engine.driver import Driver
+from ladder_eval.engine.free_memory import free_bytes
 from ladder_eval.execution import Execution
 from ladder_eval.results.speed_records import (
     EMULATED,
@@ -19,7 +20,7 @@ from ladder_eval.results.speed_records import (
 )
 from ladder_eval.results.store import RunFolder
 from ladder_eval.speed.extrapolation import extrapolable, few_layers
-from ladder_eval.speed.fitting import fitted, free_bytes, with_layers
+from ladder_eval.speed.fitting import fitted, with_layers
 from ladder_eval.speed.measure import Link
 from ladder_eval.speed.subject import LoadedSubject, Subject
 from ladder_eval.terminal import Terminal

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from ladder_eval.distributed.shares import shares
 from ladder_eval.engine.decoding import candidates, leading
+from ladder_eval.engine.free_memory import free_bytes
 from ladder_eval.engine.memory import OutOfMemoryError, is_out_of_memory, together
 from ladder_eval.engine.sampling import GREEDY, Sampling, draw
 from ladder_eval.engine.schedule import Row, Schedule, Work
@@ -35,6 +36,8 @@ Found = TypeVar("Found")
 PROMPT_TOKENS = 512
 # Keys and values of what prompts begin with, on a rank; one beginning may take more.
 PREFIX_BYTES = 2**30
+# Of a rank's free memory, what keys and values of slots may take at their longest.
+SLOT_SHARE = 0.5
 # Room for generated tokens that slots have at first: most texts end long before they may.
 _FIRST_ROOM = 256
 # In place of the next token of a text that is over.
@@ -94,7 +97,8 @@ def generate(
         model: One rank's part of a model.
         requests: The prompts, the same on all ranks.
         stops: What else ends each text; only rank 0's count.
-        batch_size: Texts that are written at a time.
+        batch_size: Texts that are written at a time, if their keys and values fit into SLOT_SHARE
+            of the memory that is free.
 
     Yields:
         Index and text of a request whose text is over, on rank 0; nothing on the others.
@@ -136,12 +140,27 @@ class _Run:
             slots=min(batch_size, len(requests)),
             prefix_room=PREFIX_BYTES // _token_bytes(model),
         )
+        self._most_columns = 0
+        if requests:
+            room = max(request.max_gen_toks for request in requests)
+            self._most_columns = self._schedule.longest + room
+            self._schedule.slots = min(self._schedule.slots, self._slots_that_fit())
         self._cache: SlotCache | None = None
 
     @property
     def goes_on(self) -> bool:
         """Whether any text isn't over."""
         return self._schedule.goes_on
+
+    def _slots_that_fit(self) -> int:
+        """How many slots fit at their longest, the same on all ranks; at least one.
+
+        Not every system says that memory is used up before it ends the process.
+        """
+        model, tp = self._model, self._model.tp
+        free = torch.tensor([free_bytes(self._device, tp.size) / tp.size], device=self._device)
+        room = SLOT_SHARE * float(tp.all_gather(free).min())
+        return max(1, int(room // (self._most_columns * _token_bytes(model))))
 
     def step(self) -> list[tuple[int, Generated]]:
         """Read the newest token of each text, and prompts where there is room.
@@ -204,7 +223,7 @@ class _Run:
         cache = self._slots()
         columns = max(reading.end for reading in readings)
         if columns > cache.capacity:
-            self._together(lambda: cache.reserve(columns))
+            self._together(lambda: cache.reserve(columns, self._most_columns))
         cache.plan(readings)
         return cache
 

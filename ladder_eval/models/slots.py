@@ -211,10 +211,15 @@ class SlotCache:
         for layer in self.layers:
             layer.plan = plan
 
-    def reserve(self, columns: int) -> None:
-        """Make room for so many columns, by half more than there was if it is too small."""
+    def reserve(self, columns: int, most: int) -> None:
+        """Make room for so many columns, by half more than there was if it is too small.
+
+        Args:
+            columns: How many are needed.
+            most: How many will ever be.
+        """
         if columns > self.capacity:
-            self.capacity = max(columns, self.capacity + self.capacity // 2)
+            self.capacity = max(columns, min(most, self.capacity + self.capacity // 2))
             for layer in self.layers:
                 layer.reserve(self.capacity)
 

@@ -263,6 +263,32 @@ def test_all_ranks_agree_on_as_many_rows_as_the_smallest_can_hold(folder, expect
     assert sorted(set(made)) == [(0, 3), (0, 6), (0, 12), (1, 3)]
 
 
+def room_for(slots, kv_heads):
+    """Free bytes, half of which just hold so many slots.
+
+    The longest prompt has 300 tokens, of which a prefix has 150 (seeds 1 and -1 are one), and up to
+    12 may follow one: 162 columns of 3 layers, in float32 a key and a value of 8 channels a head.
+    """
+    return 2 * slots * 162 * 3 * kv_heads * 8 * 2 * 4
+
+
+@pytest.mark.parametrize(("free", "slots"), [(5, 5), (5.9, 5), (1, 1), (0.2, 1), (99, 8)])
+def test_slots_are_as_many_as_fit_at_their_longest(model, expected, monkeypatch, free, slots):
+    made = out_of_memory_above(99, 0, monkeypatch)
+    monkeypatch.setattr(generation, "free_bytes", lambda *_: room_for(free, kv_heads=3))
+    assert run(model, ask(), batch_size=8) == expected
+    assert made == [(0, slots)]
+
+
+def test_the_rank_with_the_least_room_says_how_many_slots_there_are(folder, expected, monkeypatch):
+    made = out_of_memory_above(99, 0, monkeypatch)
+    free = [room_for(2 * slots, kv_heads=2) for slots in (7, 3)]  # of both ranks together
+    monkeypatch.setattr(generation, "free_bytes", lambda *_: free.pop())
+    first, second = on_ranks(2, lambda tp: run(load(folder, tp), ask(), batch_size=8))
+    assert (first, second) == (expected, {})
+    assert sorted(made) == [(0, 3), (1, 3)]
+
+
 def test_a_text_that_does_not_fit_alone_is_named_on_all_ranks(folder, monkeypatch):
     out_of_memory_above(0, 1, monkeypatch)
 

@@ -8,6 +8,7 @@ import torch
 from alone import Alone
 from transformers import AutoTokenizer, LlamaForCausalLM
 
+from ladder_eval.engine.scoring import LogLikelihood, TooLargeError
 from ladder_eval.errors import CheckpointError, ScoringError
 from ladder_eval.models.checkpoint import load_model, read_config
 from ladder_eval.results.recorded_work import ScoredRow, recorded_batches
@@ -233,6 +234,28 @@ def test_nan_is_an_error_that_names_the_text(make_lm, tmp_path, tiny_checkpoint,
         ask(make_lm(load=load), [("Hi", "!"), ("Rain falls. " * 2, "Then sun.")])
     assert "\n" not in str(caught.value)
     assert lines(tmp_path / "answers.jsonl") == []
+
+
+def test_a_request_that_does_not_fit_is_named_and_what_fitted_is_kept(make_lm, tmp_path, ask):
+    class Full:
+        """What has room for the batches that come first, but not for the request "Hi!"."""
+
+        def batch_tokens(self):
+            return 512
+
+        def score(self, batches):
+            fitting, other = [batch for batch in batches if 0 not in batch.requests], {0}
+            for batch in fitting:
+                yield batch, {index: LogLikelihood(-1.0, True) for index in batch.requests}
+            raise TooLargeError(*other)
+
+    with pytest.raises(ScoringError) as caught:
+        ask(make_lm(load=Full, batch_size=1), [("Hi", "!"), ("Rain falls. ", "Then sun.")])
+    assert str(caught.value) == (
+        "A request of 3 tokens, 'Hi!'..., takes more memory than there is; spread the model over "
+        "more ranks (--tp), or leave its task out."
+    )
+    assert len(lines(tmp_path / "answers.jsonl")) == 1
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 33, 100])

@@ -81,7 +81,7 @@ def test_each_token_looks_at_its_prefix_and_its_own_row(prefixes, seed):
             )
             for slot in draw.sample(range(slots), draw.randint(1, slots))
         ]
-        rows.cache.reserve(max(reading.end for reading in readings))
+        rows.cache.reserve(max(reading.end for reading in readings), 10**6)
         assert_close(*rows.read(readings), rtol=0, atol=1e-5)
 
 
@@ -98,9 +98,9 @@ def test_more_columns_keep_those_that_are_filled():
     torch.manual_seed(1)
     rows = Rows(2, {}, capacity=4)
     rows.read([Reading(slot=0, start=0, count=4), Reading(slot=1, start=0, count=2)])
-    rows.cache.reserve(5)
+    rows.cache.reserve(5, 10**6)
     assert rows.cache.capacity == 6
-    rows.cache.reserve(3)
+    rows.cache.reserve(3, 10**6)
     assert rows.cache.capacity == 6
     pair = [Reading(slot=0, start=4, count=1), Reading(slot=1, start=2, count=1)]
     assert_close(*rows.read(pair), rtol=0, atol=1e-5)
