@@ -81,7 +81,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_scored(options, undisturbed
 
     def append(self, records, plainly=lines.LineFile.append):
         appends.append(self.path.parent.name)
-        if len(appends) == 5:  # a start, lengths and answers of a batch, lengths of the next
+        if len(appends) == 6:  # a start, its tokens, lengths and answers of a batch, other lengths
             full()
         plainly(self, records)
 
@@ -89,7 +89,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_scored(options, undisturbed
         patch.setattr(lines.LineFile, "append", append)
         found = invoke(options)
     folder = folder_of(options)
-    assert appends[1:] == ["batches", "requests", "batches", "requests"]
+    assert appends[2:] == ["batches", "requests", "batches", "requests"]
     assert found.exit_code == 2
     assert found.stderr.splitlines()[-1] == (
         f"ladder-eval: can't keep answers in {folder / 'requests' / 'tiny.jsonl'} (No space left "

@@ -87,7 +87,8 @@ def test_what_replicas_held_is_told(together):
         assert model.tp_check is None  # each is the whole model already
         assert (model.scored_requests, model.reused_requests) == (6, 0)
     assert len(result.provenance.peak_memory_bytes) == 2
-    assert "on cpu, dp_size 2, tp_size 1, batch_size 1;" in (folder / "report.md").read_text()
+    conditions = "on cpu, dp_size 2, tp_size 1, batch_size 1 (up to 512 tokens a batch);"
+    assert conditions in (folder / "report.md").read_text()
 
 
 def test_of_two_nodes_only_rank_0_writes(ask, alone, tmp_path):
